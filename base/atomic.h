@@ -62,11 +62,11 @@ RONDO_ATOMIC_ACCESSORS(uint8_t, u8)
 #undef RONDO_ATOMIC_ACCESSORS
 // NOLINTEND(bugprone-macro-parentheses)
 
-// Publishes two words of which the first carries the mark that readers test. On
-// the host that is two stores, the mark last; on the device one 16-byte store.
-RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t rest) {
-  rondo_store_relaxed_u64(&pair[1], rest);
-  rondo_store_release_u64(&pair[0], marked);
+// Stores two words, each with release order. They become visible in any order, so a reader needs a
+// mark in each. On the host that is two stores; on the device one fence and one 16-byte store.
+RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t first, uint64_t second) {
+  rondo_store_release_u64(&pair[1], second);
+  rondo_store_release_u64(&pair[0], first);
 }
 
 // Copies a struct of uint64_t, such as counters that another thread adds to. `bytes`: of the

@@ -1,5 +1,5 @@
 // The accessors of atomic.h for CUDA devices: system scope, because the other thread may be on the
-// host or a peer device. Included by atomic.h only. Needs CUDA 13 for the __nv_atomic functions.
+// host or a peer device. Included by atomic.h only. Needs CUDA 12.8 for the __nv_atomic functions.
 #ifndef RONDO_BASE_ATOMIC_CUDA_H
 #define RONDO_BASE_ATOMIC_CUDA_H
 
@@ -47,11 +47,11 @@ RONDO_ATOMIC_STORE(uint8_t, u8, release, __NV_ATOMIC_RELEASE)
 #undef RONDO_ATOMIC_STORE
 #undef RONDO_ATOMIC_LOAD
 
-// One 16-byte store; `pair` is 16-byte aligned. A fence comes before it, because PTX has no 16-byte
-// store with release order below sm_90.
-RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t rest) {
+// One 16-byte store; `pair` is 16-byte aligned. PTX defines it as two stores of 8 bytes in any
+// order. The fence before it gives both of them release order.
+RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t first, uint64_t second) {
   asm volatile("fence.acq_rel.sys;\n\tst.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(pair),
-               "l"(marked), "l"(rest)
+               "l"(first), "l"(second)
                : "memory");
 }
 

@@ -2,12 +2,12 @@
 // seed. Empty in a build without RONDO_EXPLORE.
 //
 // RONDO_POINT(name): the explorer may run another thread here. It is between two accesses whose
-// order matters, and no lock is held that a block step takes. RONDO_FAULT(name): true if the
-// explorer has switched that fault on, to show that its tests find the fault.
+// order matters, and no lock is held that a block step takes. RONDO_POINT_IN_PAIR: such a place
+// before a pair of words is stored; the explorer may store one of the two first.
+// RONDO_FAULT(name): true if a test has switched that fault on, to show that it finds the fault. A
+// kernel compiled with RONDO_FAULT_IN_TEXT has all faults, and its PTX says which one is on.
 #ifndef RONDO_BASE_EXPLORE_H
 #define RONDO_BASE_EXPLORE_H
-
-#if defined(RONDO_EXPLORE)
 
 enum rondo_fault {
   RONDO_FAULT_NONE = 0,
@@ -51,19 +51,60 @@ enum rondo_fault {
   RONDO_FAULT_WAIT_STALE,       // a collective seems to wait for what its last run waited for
   RONDO_FAULT_LOOK_FROM_FRONT,  // a look round begins at the front of the task queue
   RONDO_FAULT_SPINS_IN_VAIN,    // a stuck collective spends its budget while another is ready
+  RONDO_FAULT_CQE_HALF_READ,    // a completion is taken when only its first half is visible
+  // Of the agreement on registrations (tests/explore/agreement.c).
+  RONDO_FAULT_AGREED_EARLY,      // the root takes a subtree that has begun to register for complete
+  RONDO_FAULT_OVER_EARLY,        // a process does not wait until its children have deregistered
+  RONDO_FAULT_LIMIT_UNTOLD,      // nobody tells after how many runs a rank has deregistered
+  RONDO_FAULT_MISMATCH_UNSEEN,   // descriptors are not compared
+  RONDO_FAULT_GROUPS_UNCOMPARED, // the groups of one id are not compared
+  RONDO_FAULT_GONE_UNNOTICED,    // a rank registers although a member of its group has gone
+  RONDO_FAULT_LEAVES_SILENTLY,   // a rank leaves and does not tell that it will not register
+  RONDO_FAULT_LEFT_UNNOTICED,    // nobody minds that a process leaves before the group has agreed
+  RONDO_FAULT_ORPHANS_FORGOTTEN, // the children of a process that left get no new parent
+  RONDO_FAULT_FORGOTTEN_EARLY,   // a failed entry is dropped while a neighbour may send more of it
+  RONDO_FAULT_PROPOSAL_KEPT,     // a process that has proposed itself does not tell its children
+  // Of the control plane (tests/explore/members.c).
+  RONDO_FAULT_MINORITY_OPENS,       // who leads a vote counts nobody's vote but its own
+  RONDO_FAULT_OLD_EPOCH_TAKEN,      // messages of older epochs are read
+  RONDO_FAULT_BALLOT_IGNORED,       // a keeper accepts a lower ballot than it has promised
+  RONDO_FAULT_ACCEPTED_FORGOTTEN,   // who takes over does not ask what was accepted
+  RONDO_FAULT_RECORD_AFTER_REPLY,   // a keeper replies before its record is kept
+  RONDO_FAULT_REMOVALS_UNORDERED,   // a process applies removals in another order
+  RONDO_FAULT_LATE_OBSERVER_COUNTS, // an observer that was stopped takes others for silent
+  RONDO_FAULT_ONE_OBSERVER,         // one observer decides that a process is silent
+  RONDO_FAULT_REPORT_ONCE,          // a report is not sent again when its way changes
   RONDO_FAULT_COUNT
 };
 
+#if defined(RONDO_EXPLORE)
+
+#include <stdint.h>
+
 extern int rondo_fault_planted;
 void rondo_explore_point(const char *name);
+void rondo_explore_point_in_pair(const char *name, uint64_t *pair, uint64_t first, uint64_t second);
 
 #define RONDO_POINT(name) rondo_explore_point(name)
+#define RONDO_POINT_IN_PAIR(name, pair, first, second)                                             \
+  rondo_explore_point_in_pair(name, pair, first, second)
 #define RONDO_FAULT(name) (rondo_fault_planted == RONDO_FAULT_##name)
 
 #else
 
 #define RONDO_POINT(name) ((void)0)
+#define RONDO_POINT_IN_PAIR(name, pair, first, second) ((void)0)
+#if defined(RONDO_FAULT_IN_TEXT)
+// Tests replace the number in the PTX.
+static __device__ __forceinline__ int rondo_fault_in_text(void) {
+  int fault;
+  asm("mov.u32 %0, 424242;" : "=r"(fault));
+  return fault;
+}
+#define RONDO_FAULT(name) (rondo_fault_in_text() == RONDO_FAULT_##name)
+#else
 #define RONDO_FAULT(name) 0
+#endif
 
 #endif
 #endif // RONDO_BASE_EXPLORE_H

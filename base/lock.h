@@ -21,9 +21,25 @@ struct rondo_lock {
   uint32_t sleepers; // threads that may sleep
 };
 
+// Debug builds tell tests, if they define rondo_lock_note, that the thread has taken (1) or given
+// (-1) a lock.
+#if defined(RONDO_NOTE_LOCKS)
+__attribute__((weak)) void rondo_lock_note(int change);
+#define RONDO_LOCK_NOTE(change)                                                                    \
+  do {                                                                                             \
+    if (rondo_lock_note)                                                                           \
+      rondo_lock_note(change);                                                                     \
+  } while (0)
+#else
+#define RONDO_LOCK_NOTE(change) ((void)0)
+#endif
+
 // Returns true if the lock was free and is now the caller's.
 static inline bool rondo_lock_try(struct rondo_lock *lock) {
-  return rondo_try_swap_acq_rel_u32(&lock->word, RONDO_LOCK_FREE, RONDO_LOCK_TAKEN); // M2
+  if (!rondo_try_swap_acq_rel_u32(&lock->word, RONDO_LOCK_FREE, RONDO_LOCK_TAKEN)) // M2
+    return false;
+  RONDO_LOCK_NOTE(1);
+  return true;
 }
 
 // The slow path of rondo_lock_take.
@@ -46,6 +62,7 @@ static inline void rondo_lock_take(struct rondo_lock *lock) {
 }
 
 static inline void rondo_lock_give(struct rondo_lock *lock) {
+  RONDO_LOCK_NOTE(-1);
   rondo_store_release_u32(&lock->word, RONDO_LOCK_FREE); // M1
   rondo_fence_light();                                   // M3
   if (rondo_load_relaxed_u32(&lock->sleepers))

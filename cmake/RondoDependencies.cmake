@@ -25,14 +25,14 @@ endif()
 # rondo_cuda_toolkit: link it to see cuda.h. It exists only if RONDO_HAVE_CUDA is on. Nothing of the
 # toolkit is linked: the program finds the driver when it runs. RONDO_NVCC is the toolkit's
 # compiler. RONDO_CUDA_STUB is the library that stands for the driver in link tests. Either may be
-# missing.
+# missing. Without an installed toolkit the one of `scripts/setup cuda` is taken, in build/cuda.
 #
 # FindCUDAToolkit of CMake 3.25 (Debian 12) stops at a toolkit of version 13, which has no
 # nvToolsExt.
 set(RONDO_HAVE_CUDA OFF)
 if(RONDO_USE_CUDA)
-  find_program(RONDO_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda
-               PATH_SUFFIXES bin)
+  find_program(RONDO_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH
+               PATHS /usr/local/cuda ${PROJECT_SOURCE_DIR}/build/cuda/nvidia/cu13 PATH_SUFFIXES bin)
   set(toolkit "")
   if(RONDO_NVCC)
     file(REAL_PATH ${RONDO_NVCC} toolkit)
@@ -49,14 +49,15 @@ if(RONDO_USE_CUDA)
     file(STRINGS ${RONDO_CUDA_INCLUDE_DIR}/cuda.h version REGEX "^#define CUDA_VERSION [0-9]+")
     string(REGEX REPLACE "[^0-9]" "" version "${version}")
   endif()
-  if(version GREATER_EQUAL 13000)
+  if(version GREATER_EQUAL 12080)
     set(RONDO_HAVE_CUDA ON)
     add_library(rondo_cuda_toolkit INTERFACE)
     target_include_directories(rondo_cuda_toolkit SYSTEM INTERFACE ${RONDO_CUDA_INCLUDE_DIR})
     target_link_libraries(rondo_cuda_toolkit INTERFACE ${CMAKE_DL_LIBS})
     message(STATUS "CUDA toolkit: ${RONDO_CUDA_INCLUDE_DIR}, ${RONDO_NVCC}")
   else()
-    message(STATUS "No CUDA toolkit of version 13 or later found: the CUDA backend is not built")
+    message(STATUS "No CUDA toolkit of version 12.8 or later found (scripts/setup cuda): "
+                   "the CUDA backend is not built")
   endif()
 else()
   message(STATUS "CUDA is not used: the CUDA backend is not built")

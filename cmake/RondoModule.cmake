@@ -39,7 +39,7 @@ function(rondo_module)
   if(M_DIR MATCHES "^(base|queues|scheduler|daemon|runtime)(/|$)")
     set_property(GLOBAL APPEND PROPERTY RONDO_LIBRARY_MODULES rondo_${M_NAME})
   endif()
-  foreach(variant IN ITEMS "" _explore)
+  foreach(variant IN ITEMS "" _explore _scripted)
     set(target rondo_${M_NAME}${variant})
     add_library(${target} OBJECT ${M_SOURCES})
     target_link_libraries(${target} PRIVATE rondo_${M_NAME}_headers rondo_options)
@@ -49,8 +49,17 @@ function(rondo_module)
       target_compile_options(${target}
                              PRIVATE "$<$<COMPILE_LANGUAGE:C>:${RONDO_IPO_COMPILE_OPTIONS}>")
     endif()
-    if(variant)
+    if(variant STREQUAL "_explore")
       target_compile_definitions(${target} PRIVATE RONDO_EXPLORE=1)
+    endif()
+    if(variant STREQUAL "_scripted")
+      # Each access calls a function that the tests provide (tests/support/ptx/ptx_hooks.h). The
+      # compiler has no hooks for these calls.
+      target_compile_options(${target} PRIVATE -fsanitize=thread)
+      target_compile_definitions(${target} PRIVATE memcpy=__tsan_memcpy memmove=__tsan_memmove
+                                                   memset=__tsan_memset)
+    endif()
+    if(variant)
       # Only with what links it: not every module is, nor in every preset.
       set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     endif()

@@ -12,7 +12,8 @@ target_compile_options(
             -Wcast-qual
             -Wundef
             -fno-strict-aliasing)
-target_compile_definitions(rondo_options INTERFACE _GNU_SOURCE)
+target_compile_definitions(rondo_options INTERFACE _GNU_SOURCE
+                                                   $<$<CONFIG:Debug>:RONDO_NOTE_LOCKS=1>)
 target_link_libraries(rondo_options INTERFACE Threads::Threads)
 # clang says where it did not vectorise a loop that asks for it, which sanitizers prevent.
 target_compile_options(rondo_options INTERFACE $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed>)

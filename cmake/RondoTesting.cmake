@@ -34,11 +34,16 @@ if(RONDO_BUILD_TESTS)
   find_package(PkgConfig)
   if(PKG_CONFIG_FOUND)
     pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+    pkg_check_modules(ZSTD IMPORTED_TARGET libzstd)
   endif()
   if(NOT CMOCKA_FOUND)
     message(WARNING "cmocka not found (Debian: libcmocka-dev, or scripts/setup check): "
                     "the tests are not built")
     set(RONDO_BUILD_TESTS OFF)
+  endif()
+  if(NOT ZSTD_FOUND)
+    message(STATUS "zstd not found (Debian: libzstd-dev, or scripts/setup check): "
+                   "compiled kernels are not executed")
   endif()
 endif()
 

@@ -67,10 +67,11 @@ struct rondo_connector {
   // none.
   uint64_t producer_ready, consumer_ready;
   // Seldom read: in another cache line if lines have 64 bytes.
-  uint32_t is_mapped; // the consumer has its own mapping of the memory of references, see below
+  uint32_t is_mapped;     // the consumer has its own mapping of the memory of references, see below
+  uint32_t reads_private; // the consumer can read each buffer that the producer can
   uint32_t first_sequence;
   uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
-  uint8_t constant_line[RONDO_LINE_BYTES - 80];
+  uint8_t constant_line[RONDO_LINE_BYTES - 84];
 };
 static_assert(sizeof(struct rondo_connector) == 2 * RONDO_LINE_BYTES, "shared layout");
 static_assert(offsetof(struct rondo_connector, is_mapped) == RONDO_LINE_BYTES + 64, "see there");
@@ -93,8 +94,8 @@ RONDO_FN struct rondo_slot *rondo_connector_slot(struct rondo_connector *c, uint
 }
 
 // Prepares a connector before either side sees it, for two sides in one process. `c->payload`,
-// slot_count, slot_bytes, reference_bytes and ranks are set by the caller; the first slot will
-// have the number `first_sequence` (0, except in tests of the wrap).
+// slot_count, slot_bytes, reference_bytes, reads_private and ranks are set by the caller; the first
+// slot will have the number `first_sequence` (0, except in tests of the wrap).
 RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_sequence) {
   c->consumed = first_sequence;
   c->reading = 0;
@@ -157,6 +158,10 @@ RONDO_FN bool rondo_connector_can_refer(const struct rondo_endpoint *e, const vo
   uint64_t at = (uint64_t)(uintptr_t)address;
   return bytes >= c->reference_bytes && at >= c->reference_begin && at <= c->reference_end &&
          bytes <= c->reference_end - at;
+}
+
+RONDO_FN bool rondo_connector_reads_private(const struct rondo_endpoint *e) {
+  return rondo_endpoint_connector(e)->reads_private != 0;
 }
 
 // Producer: true if no slot of the connector is ever a reference, so that the consumer never reads

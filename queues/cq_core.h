@@ -1,9 +1,10 @@
 // The completion queue: a ring of 16-byte CQEs with many producers (the blocks of a daemon) and one
 // consumer at a time.
 //
-// A producer claims an entry with one compare-and-swap, and publishes it with one 16-byte store
-// whose first word contains the mark. There is no fence and no second index (the paper, section 5,
-// has three other queues).
+// A producer claims an entry with one compare-and-swap, and publishes it with one 16-byte store.
+// There is no second index (the paper, section 5, has three other queues). Each half of an entry
+// has a mark of its own, because the halves may become visible in any order: PTX defines a 16-byte
+// store as two stores. A consumer takes an entry when both marks are those of its sequence number.
 //
 // A queue consists of the ring, which both sides share, the words that the producers share, and the
 // consumer's half. Each is in the memory of its users. The producers' claim word contains a copy of
@@ -13,10 +14,10 @@
 //              later step) -> publish; or both at once, try_push
 //    consumer: try_pop
 //
-// Edges: Q1 publish (release mark) pairs with Q2 try_pop (acquire mark): the results in the receive
-// buffer are visible to a thread that sees the completion. Q3 try_pop (release consumed) pairs with
-// Q4 try_claim (acquire consumed): the entry may be overwritten. Q5 try_claim (swap of the claim
-// word) passes on to the next producer what Q4 showed to an earlier one.
+// Edges: Q1 publish (release both marks) pairs with Q2 try_peek (acquire both marks): the results
+// in the receive buffer are visible to a thread that sees the completion. Q3 try_pop (release
+// consumed) pairs with Q4 try_claim (acquire consumed): the entry may be overwritten. Q5 try_claim
+// (swap of the claim word) passes on to the next producer what Q4 showed to an earlier one.
 #ifndef RONDO_QUEUES_CQ_CORE_H
 #define RONDO_QUEUES_CQ_CORE_H
 
@@ -24,19 +25,26 @@
 #include <stddef.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/atomic.h"
 #include "base/explore.h"
 #include "base/platform.h"
 
 struct rondo_cqe {
-  uint32_t mark;        // sequence number + 1
-  uint32_t collective;  // index in the daemon's table
-  uint32_t duration_ns; // from the first primitive to completion, saturating
-  uint16_t status;      // enum rondo_status
+  // First half.
+  uint32_t mark;       // sequence number + 1
+  uint16_t collective; // index in the daemon's table
+  uint16_t status;     // enum rondo_status
+  // Second half.
+  uint16_t second_mark; // low bits of `mark`
   uint16_t run;         // low bits of the run's number, as a check
+  uint32_t duration_ns; // from the first primitive to completion, saturating
 };
 static_assert(sizeof(struct rondo_cqe) == 16, "shared layout");
+
+// The second mark of a lap differs from that of the lap before.
+#define RONDO_CQ_MAX_CAPACITY 32768u
 
 // What both sides share. Followed in memory by the entries.
 struct rondo_cq_ring {
@@ -74,16 +82,16 @@ RONDO_FN uint64_t *rondo_cq_entry(uint64_t ring, uint32_t capacity, uint32_t seq
   return (uint64_t *)(rondo_cq_ring_at(ring) + 1) + 2 * (uint64_t)(sequence & (capacity - 1));
 }
 
-// Prepares a ring of `capacity` (a power of two) entries before anyone sees it. `first_sequence` is
-// 0, except in tests of the wrap.
+// Prepares a ring of `capacity` entries before anyone sees it. `capacity` is a power of two, at
+// most RONDO_CQ_MAX_CAPACITY. `first_sequence` is 0, except in tests of the wrap.
 RONDO_FN void rondo_cq_ring_init(struct rondo_cq_ring *ring, uint32_t capacity,
                                  uint32_t first_sequence) {
   ring->consumed = first_sequence;
   for (uint32_t i = 0; i < capacity; i++) {
     uint32_t sequence = first_sequence + i;
     uint64_t *entry = rondo_cq_entry((uint64_t)(uintptr_t)ring, capacity, sequence);
-    entry[0] = sequence + 1 - capacity; // the mark of the lap before
-    entry[1] = 0;
+    entry[0] = sequence + 1 - capacity; // the marks of the lap before
+    entry[1] = (uint16_t)entry[0];
   }
 }
 
@@ -122,13 +130,16 @@ RONDO_FN bool rondo_cq_try_claim(struct rondo_cq_producers *q, bool is_alone, ui
   return true;
 }
 
-// Producer: publishes a copy of `entry` at the place that it has claimed; `entry->mark` is ignored.
+// Producer: publishes a copy of `entry` at the place that it has claimed; its marks are ignored.
 RONDO_FN void rondo_cq_publish(const struct rondo_cq_producers *q, uint32_t place,
                                const struct rondo_cqe *entry) {
-  RONDO_POINT("cq.push");
-  uint64_t marked = (uint64_t)entry->collective << 32 | (uint32_t)(place + 1);
-  uint64_t rest = (uint64_t)entry->run << 48 | (uint64_t)entry->status << 32 | entry->duration_ns;
-  rondo_store_release_pair(rondo_cq_entry(q->ring, q->capacity, place), marked, rest); // Q1
+  uint32_t mark = place + 1;
+  uint64_t first = (uint64_t)entry->status << 48 | (uint64_t)entry->collective << 32 | mark;
+  uint64_t second =
+      (uint64_t)entry->duration_ns << 32 | (uint32_t)entry->run << 16 | (uint16_t)mark;
+  uint64_t *at = rondo_cq_entry(q->ring, q->capacity, place);
+  RONDO_POINT_IN_PAIR("cq.push", at, first, second);
+  rondo_store_release_pair(at, first, second); // Q1
 }
 
 // Producer: claims and publishes. Returns as rondo_cq_try_claim.
@@ -140,8 +151,8 @@ RONDO_FN bool rondo_cq_try_push(struct rondo_cq_producers *q, const struct rondo
   return true;
 }
 
-// Consumer: true if there is an entry to pop; the answer may be old. Any thread of the consumer's
-// side.
+// Consumer: true if the first half of an entry is there; the answer may be old. Any thread of the
+// consumer's side.
 RONDO_FN bool rondo_cq_has_entry(const struct rondo_cq_consumer *q) {
   uint32_t sequence = rondo_load_relaxed_u32(&rondo_cq_ring_at(q->ring)->consumed);
   const uint64_t *entry = rondo_cq_entry(q->ring, q->capacity, sequence);
@@ -154,15 +165,14 @@ RONDO_FN bool rondo_cq_try_peek(const struct rondo_cq_consumer *q, struct rondo_
   const uint32_t *consumed = &rondo_cq_ring_at(q->ring)->consumed;
   uint32_t sequence = rondo_load_acquire_u32(consumed);
   const uint64_t *entry = rondo_cq_entry(q->ring, q->capacity, sequence);
-  uint64_t marked = rondo_load_acquire_u64(&entry[0]); // Q2
-  if ((uint32_t)marked != sequence + 1)
+  uint64_t half[2];
+  half[0] = rondo_load_acquire_u64(&entry[0]); // Q2
+  if ((uint32_t)half[0] != sequence + 1)
     return false;
-  uint64_t rest = rondo_load_acquire_u64(&entry[1]);
-  out->mark = (uint32_t)marked;
-  out->collective = (uint32_t)(marked >> 32);
-  out->duration_ns = (uint32_t)rest;
-  out->status = (uint16_t)(rest >> 32);
-  out->run = (uint16_t)(rest >> 48);
+  half[1] = rondo_load_acquire_u64(&entry[1]); // Q2
+  if ((uint16_t)half[1] != (uint16_t)(sequence + 1) && !RONDO_FAULT(CQE_HALF_READ))
+    return false;
+  memcpy(out, half, sizeof half);
   return rondo_load_relaxed_u32(consumed) == sequence; // else it may have been overwritten
 }
 

@@ -35,8 +35,9 @@ struct rondo_sqe {
   uint32_t generation;     // of the table entry
   uint32_t block_count;    // blocks that take part
   uint64_t stream, ticket; // as in struct rondo_task_run
-  uint64_t reserved;
+  uint64_t flags;          // RONDO_SQE_*
 };
+#define RONDO_SQE_PRIVATE 1u // other devices may be unable to access the buffers
 static_assert(sizeof(struct rondo_sqe) == 64, "shared layout");
 
 // What both sides share. Followed in memory by the entries.
@@ -121,7 +122,7 @@ RONDO_FN bool rondo_sq_try_push(struct rondo_sq_producer *q, const struct rondo_
   slot->block_count = entry->block_count;
   slot->stream = entry->stream;
   slot->ticket = entry->ticket;
-  slot->reserved = 0;
+  slot->flags = entry->flags;
   RONDO_POINT("sq.push");
   rondo_store_release_u32(&slot->mark, q->sequence + 1); // S1
   rondo_store_relaxed_u32(&q->sequence, q->sequence + 1);

@@ -150,6 +150,8 @@ static inline dfcclResult_t dfcclInitConfig(dfcclRankCtx_t *rankCtx,
                  : dfcclRefuse(RONDO_ERR_INVALID, "init", "the pointer to the context is null");
 }
 
+#define DFCCL_MAX_RANKS 4096u // of the job of a process
+
 // Creates the context of rank `rank` of the job of this process, on the host. The listing has no
 // number of ranks; each collective names its devices.
 static inline dfcclResult_t dfcclInit(dfcclRankCtx_t *rankCtx, int rank) {
@@ -159,7 +161,7 @@ static inline dfcclResult_t dfcclInit(dfcclRankCtx_t *rankCtx, int rank) {
   snprintf((char *)cfg.id.bytes, sizeof cfg.id.bytes, "the DFCCL job of process %ld",
            (long)getpid());
   cfg.rank = (uint32_t)rank;
-  cfg.rank_count = RONDO_MAX_RANKS;
+  cfg.rank_count = DFCCL_MAX_RANKS;
   return dfcclInitConfig(rankCtx, &cfg);
 }
 

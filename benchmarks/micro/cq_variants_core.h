@@ -102,7 +102,9 @@ RONDO_FN int cq_try_push(uint32_t variant, struct cq_shared *q, struct cq_own *o
     return cq_packed_push(q, own, id);
   if (variant == CQ_CAS_SLOTS)
     return cq_slots_push(q, id);
-  const struct rondo_cqe entry = {0, id, 0, 0, 0};
+  struct rondo_cqe entry = {0};
+  entry.collective = (uint16_t)id;
+  entry.run = (uint16_t)(id >> 16);
   return rondo_cq_try_push(&own->producers, &entry);
 }
 
@@ -114,7 +116,7 @@ RONDO_FN int cq_rondo_pop(struct cq_shared *q, uint32_t *id) {
   rondo_cq_consumer_init(&consumer, (uint64_t)(uintptr_t)&q->ring, CQ_CAPACITY);
   if (!rondo_cq_try_pop(&consumer, &entry))
     return 0;
-  *id = entry.collective;
+  *id = (uint32_t)entry.run << 16 | entry.collective;
   return 1;
 }
 

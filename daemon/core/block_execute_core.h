@@ -22,7 +22,7 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
   if (++c->state.op == c->fixed.op_count) {
     c->state.op = 0;
     if (++c->state.loop == rondo_geometry_loops(&c->fixed.geometry)) {
-      c->state.phase = c->state.has_reference ? RONDO_PHASE_DRAIN : RONDO_PHASE_ENDED;
+      c->state.phase = rondo_context_has_reference(c) ? RONDO_PHASE_DRAIN : RONDO_PHASE_ENDED;
       return;
     }
   }
@@ -74,7 +74,7 @@ RONDO_FN bool rondo_context_let_go(struct rondo_task_context *c) {
 // them no longer needs what the run sent.
 RONDO_FN bool rondo_context_leave_peers(struct rondo_task_context *c) {
   uint32_t before = c->state.repeat;
-  uint32_t count = c->state.has_reference ? c->fixed.send_peer_count : 0;
+  uint32_t count = rondo_context_has_reference(c) ? c->fixed.send_peer_count : 0;
   while (c->state.repeat < count && c->state.repeat - before < RONDO_STEP_PRIMITIVES) {
     rondo_context_bind_send(c, c->state.repeat);
     if (!rondo_context_let_go(c))
@@ -114,8 +114,10 @@ RONDO_FN bool rondo_block_execute(struct rondo_block *b, struct rondo_active_slo
                                   uint64_t now_ns) {
   struct rondo_task_context *c = &slot->context;
   bool moved = false;
-  if (c->state.phase == RONDO_PHASE_GATE)
+  if (c->state.phase == RONDO_PHASE_GATE) {
     moved |= rondo_context_change_phase(c);
+    b->tied += c->state.phase != RONDO_PHASE_GATE && c->state.run.stream;
+  }
   if (c->state.phase == RONDO_PHASE_OPS) {
     moved |= rondo_context_run_ops(b, slot);
     if (!moved)

@@ -11,13 +11,16 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
   struct rondo_active_slot *slot = rondo_slot_of_entry(b, entry);
   struct rondo_task_context *c = &slot->context;
   struct rondo_task_run run = {entry->send, entry->recv, entry->run, entry->stream, entry->ticket};
+  bool is_private = (entry->flags & RONDO_SQE_PRIVATE) != 0;
   slot->dirty = 1;
   rondo_counter_add(&b->counters.fetched, 1);
   if (c->state.phase != RONDO_PHASE_IDLE) {
     c->state.queued = run;
+    c->state.references &= (uint8_t)~RONDO_REFERENCES_PRIVATE_NEXT;
+    c->state.references |= is_private ? RONDO_REFERENCES_PRIVATE_NEXT : 0;
     return;
   }
-  rondo_context_begin(c, &run, now_ns);
+  rondo_context_begin(c, &run, is_private, now_ns);
   rondo_block_set_ready(b, entry->collective);
   slot->blocked_since_ns = 0;
   uint32_t task = rondo_task_make(entry->collective, c->fixed.urgency);

@@ -32,8 +32,8 @@ RONDO_FN bool rondo_block_try_post(struct rondo_block *b, uint32_t index,
     return false;
   uint64_t duration_ns = now_ns - ended->started_ns;
   struct rondo_cqe cqe;
-  cqe.mark = 0;
-  cqe.collective = index;
+  cqe.mark = cqe.second_mark = 0;
+  cqe.collective = (uint16_t)index;
   cqe.duration_ns = duration_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)duration_ns;
   cqe.status = (uint16_t)rondo_load_relaxed_u32(&entry->status[parity]);
   cqe.run = (uint16_t)ended->run.number;
@@ -73,10 +73,11 @@ RONDO_FN bool rondo_block_try_finish(struct rondo_block *b, struct rondo_active_
   struct rondo_task_context *c = &slot->context;
   const struct rondo_ended_run ended = {c->state.run, c->state.started_ns, c->state.status};
   const struct rondo_task_run next = c->state.queued;
+  const uint8_t references = c->state.references;
   c->state.queued.number = 0;
   c->state.phase = RONDO_PHASE_IDLE;
   if (next.number)
-    rondo_context_begin(c, &next, now_ns);
+    rondo_context_begin(c, &next, (references & RONDO_REFERENCES_PRIVATE_NEXT) != 0, now_ns);
   slot->dirty = 1;
   rondo_slot_save(b, slot);
   if (!rondo_block_try_post(b, c->fixed.index, &ended, now_ns)) {
@@ -84,10 +85,12 @@ RONDO_FN bool rondo_block_try_finish(struct rondo_block *b, struct rondo_active_
     c->state.started_ns = ended.started_ns;
     c->state.status = ended.status;
     c->state.queued = next;
+    c->state.references = references;
     c->state.phase = RONDO_PHASE_ENDED;
     slot->dirty = 1;
     return false;
   }
+  b->tied -= ended.run.stream != 0;
   RONDO_POINT("block.posted");
   rondo_block_retire(b, slot);
   if (RONDO_FAULT(SAVE_AFTER_POST)) {

@@ -33,6 +33,13 @@ RONDO_FN uint64_t rondo_block_budget(const struct rondo_block *b,
   return least_ns;
 }
 
+// True if at least `ns` have passed between two readings of the clock. A clock that moves in steps
+// of a microsecond, as on some GPUs, may have been about to move at the first reading.
+RONDO_FN bool rondo_block_has_passed(const struct rondo_block *b, uint64_t since_ns,
+                                     uint64_t now_ns, uint64_t ns) {
+  return ns == 0 || now_ns - since_ns >= ns + b->tick_ns - 1;
+}
+
 // The places of the task queue with the urgency of place `at`; the queue is sorted.
 struct rondo_place_range {
   uint32_t begin, end;
@@ -97,7 +104,7 @@ RONDO_FN bool rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
   if (policy->budget == RONDO_BUDGET_NEVER || b->looks == 0 || RONDO_FAULT(BUDGET_NEVER_ENDS))
     return false;
   uint64_t since_ns = slot->blocked_since_ns > b->looked_ns ? slot->blocked_since_ns : b->looked_ns;
-  if (now_ns - since_ns >= policy->look_ns && !RONDO_FAULT(SPINS_IN_VAIN)) {
+  if (rondo_block_has_passed(b, since_ns, now_ns, policy->look_ns) && !RONDO_FAULT(SPINS_IN_VAIN)) {
     b->looked_ns = now_ns;
     b->stalled = 1;
     if (rondo_block_try_switch(b, 1)) {
@@ -106,7 +113,7 @@ RONDO_FN bool rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
       return true;
     }
   }
-  if (now_ns - slot->blocked_since_ns >= rondo_block_budget(b, slot))
+  if (rondo_block_has_passed(b, slot->blocked_since_ns, now_ns, rondo_block_budget(b, slot)))
     rondo_block_preempt(b, slot);
   return false;
 }

@@ -75,8 +75,10 @@ struct rondo_block {
   uint32_t looks;      // how often a primitive checks for its data; set by the driver. 0: never
   uint32_t attempt;    // enum rondo_attempt of the scheduled collective's last attempt
   uint32_t rounds;     // look rounds
+  uint32_t tied;       // runs in its queue that have begun, and that a stream waits for
   uint64_t turn_bytes; // moved by the scheduled collective in this turn
   uint64_t looked_ns;  // time of the last look round
+  uint64_t tick_ns;    // no step of the clock is longer; 1 if the clock is exact
   uint64_t waits;      // address of `capacity` × struct rondo_wait, by table index
   uint64_t last_progress_ns;
   uint64_t resident_since_ns;
@@ -107,8 +109,9 @@ RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_
   b->last_progress_ns = b->resident_since_ns = 0;
   b->looks = 1;
   b->attempt = RONDO_ATTEMPT_DONE;
-  b->rounds = 0;
+  b->rounds = b->tied = 0;
   b->turn_bytes = b->looked_ns = 0;
+  b->tick_ns = 1;
   b->waits = (uint64_t)(uintptr_t)tasks->waits;
   rondo_task_queue_init(&b->queue, tasks->entries, tasks->capacity);
   struct rondo_block_counters zero = {0, 0, 0, 0, 0, 0, 0, 0};

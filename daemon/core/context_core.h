@@ -115,9 +115,14 @@ struct rondo_context_dynamic {
   uint8_t op;
   uint8_t phase;                   // enum rondo_context_phase
   uint8_t status;                  // enum rondo_status of the run
-  uint8_t has_reference;           // a reference was published in this run
+  uint8_t references;              // RONDO_REFERENCES_*
   uint16_t bound_send, bound_recv; // peers of `send` and `recv`, or RONDO_PLAN_NO_PEER
 };
+// A reference was published in this run; the buffers of this run are private; those of the next
+// are.
+#define RONDO_REFERENCES_PUBLISHED 1u
+#define RONDO_REFERENCES_PRIVATE 2u
+#define RONDO_REFERENCES_PRIVATE_NEXT 4u
 static_assert(sizeof(struct rondo_context_dynamic) == 80 + 16 + 32 + 8 + 8, "shared layout");
 
 #define RONDO_CONTEXT_VECTOR_BYTES 16u // a context is loaded and saved as vectors of so many bytes
@@ -154,6 +159,7 @@ struct rondo_device_collective {
 #define RONDO_TABLE_PAGE 256u
 #define RONDO_TABLE_PAGES 64u
 #define RONDO_TABLE_CAPACITY (RONDO_TABLE_PAGE * RONDO_TABLE_PAGES)
+static_assert(RONDO_TABLE_CAPACITY <= 65536, "see struct rondo_cqe");
 
 struct rondo_device_table {
   // Addresses of RONDO_TABLE_PAGE × struct rondo_device_collective.
@@ -174,6 +180,10 @@ RONDO_FN struct rondo_task_context *rondo_table_context(const struct rondo_devic
 
 RONDO_FN const struct rondo_plan_op *rondo_context_op(const struct rondo_task_context *c) {
   return (const struct rondo_plan_op *)(uintptr_t)c->fixed.ops + c->state.op;
+}
+
+RONDO_FN bool rondo_context_has_reference(const struct rondo_task_context *c) {
+  return (c->state.references & RONDO_REFERENCES_PUBLISHED) != 0;
 }
 
 RONDO_FN struct rondo_communicator_gate *rondo_context_gate(const struct rondo_task_context *c) {
@@ -202,16 +212,16 @@ RONDO_FN void rondo_run_release_stream(const struct rondo_task_run *run) {
   rondo_store_release_u64(&words->completion, run->ticket); // D3
 }
 
-// Sets up the dynamic part for a fetched run.
+// Sets up the dynamic part for a fetched run. `is_private`: the run's buffers are.
 RONDO_FN void rondo_context_begin(struct rondo_task_context *c, const struct rondo_task_run *run,
-                                  uint64_t now_ns) {
+                                  bool is_private, uint64_t now_ns) {
   c->state.run = *run;
   c->state.loop = 0;
   c->state.repeat = 0;
   c->state.op = 0;
   c->state.phase = RONDO_PHASE_GATE;
   c->state.status = 0;
-  c->state.has_reference = 0;
+  c->state.references = is_private ? RONDO_REFERENCES_PRIVATE : 0;
   c->state.started_ns = now_ns;
 }
 

@@ -116,14 +116,17 @@ RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
 
 // The memory that the slot may refer to instead of a copy, because it does not change until the
 // slot is consumed: an unscaled send buffer, or the receive buffer after COPY or as the RESULT.
-// Null: the chunk must be copied.
+// Null: the chunk must be copied, also because the peer may be unable to access a private buffer.
 RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
                                            const struct rondo_chunk_view *v) {
   const void *memory = v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
   int is_result = (v->op->primitive & RONDO_PRIM_RESULT) != 0;
   if (!(v->op->primitive & RONDO_PRIM_RECV) && (is_result || !c->fixed.reduction.scale))
     memory = v->local;
-  return memory && rondo_connector_can_refer(&c->state.send, memory, v->bytes) ? memory : NULL;
+  if (!memory || !rondo_connector_can_refer(&c->state.send, memory, v->bytes))
+    return NULL;
+  bool is_private = (c->state.references & RONDO_REFERENCES_PRIVATE) != 0;
+  return is_private && !rondo_connector_reads_private(&c->state.send) ? NULL : memory;
 }
 
 // Publishes the reserved slot, with its payload memory or with a reference.
@@ -131,7 +134,7 @@ RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct ron
                                   const void *reference) {
   rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
   if (reference) {
-    c->state.has_reference = 1;
+    c->state.references |= RONDO_REFERENCES_PUBLISHED;
     c->state.reference_end = c->state.send.sequence;
   }
 }

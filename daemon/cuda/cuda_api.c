@@ -35,19 +35,51 @@ static bool is_started;
 
 static long started_by; // the ancestor process that called cuInit; 0: none
 
-// Fills the table. `why` names every missing call, as far as there is room.
-static int api_find_entries(char *why) {
-  union table found;
+// The oldest driver that can run what this version of CUDA compiles: the first of its major
+// version, and for CUDA 12 the first that has all calls of the table.
+#if CUDA_VERSION < 13000
+#define OLDEST_DRIVER 12040
+#define OLDEST_DRIVER_NAME "driver 550 (CUDA 12.4)"
+#elif CUDA_VERSION < 14000
+#define OLDEST_DRIVER 13000
+#define OLDEST_DRIVER_NAME "driver 580 (CUDA 13.0)"
+#else
+#define OLDEST_DRIVER (CUDA_VERSION / 1000 * 1000)
+#define OLDEST_DRIVER_NAME "a driver of the CUDA that it was built with"
+#endif
+
+// Writes a line to `why` if the driver says that it is too old. It need not be started for that.
+static bool driver_is_recent(const struct rondo_cuda_api *api, char *why) {
+  int version = 0;
+  if (!api->driver_get_version || api->driver_get_version(&version) != CUDA_SUCCESS ||
+      version >= OLDEST_DRIVER)
+    return true;
+  snprintf(why, RONDO_CUDA_WHY_BYTES,
+           "the CUDA driver is too old: it is of CUDA %d.%d, and Rondo was built with CUDA %d.%d: "
+           "install " OLDEST_DRIVER_NAME " or later",
+           version / 1000, version % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
+  return false;
+}
+
+// Names every missing call in `why`, as far as there is room.
+static bool table_is_complete(const union table *table, char *why) {
   size_t used = 0;
   for (size_t i = 0; i < ENTRY_COUNT; i++) {
-    found.entries[i] = dlsym(library, names[i]);
-    if (found.entries[i] || used >= RONDO_CUDA_WHY_BYTES)
+    if (table->entries[i] || used >= RONDO_CUDA_WHY_BYTES)
       continue;
     int written = snprintf(why + used, RONDO_CUDA_WHY_BYTES - used, "%s%s",
                            used ? ", " : "the CUDA driver is too old, it lacks: ", names[i]);
     used += (size_t)written;
   }
-  if (used)
+  return used == 0;
+}
+
+// Fills the table.
+static int api_find_entries(char *why) {
+  union table found;
+  for (size_t i = 0; i < ENTRY_COUNT; i++)
+    found.entries[i] = dlsym(library, names[i]);
+  if (!driver_is_recent(&found.api, why) || !table_is_complete(&found, why))
     return RONDO_ERR_UNSUPPORTED;
   loaded = found;
   return RONDO_SUCCESS;

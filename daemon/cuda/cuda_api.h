@@ -4,7 +4,8 @@
 //   rondo_cuda_api_load -> rondo_cuda_api()->mem_alloc(...) ...
 //
 // Each call has the signature that cuda.h declares, and is looked up under the name that cuda.h
-// gives it, version suffix included.
+// gives it, version suffix included. A suffix that is written out here gives the same signature
+// with CUDA 12 and 13.
 #ifndef RONDO_DAEMON_CUDA_API_H
 #define RONDO_DAEMON_CUDA_API_H
 
@@ -33,11 +34,16 @@
   ENTRY(func_load, cuFuncLoad)                                                                     \
   ENTRY(func_set_attribute, cuFuncSetAttribute)                                                    \
   ENTRY(launch_kernel, cuLaunchKernel)                                                             \
+  ENTRY(launch_kernel_ex, cuLaunchKernelEx)                                                        \
   ENTRY(stream_create_with_priority, cuStreamCreateWithPriority)                                   \
   ENTRY(stream_destroy, cuStreamDestroy)                                                           \
   ENTRY(stream_query, cuStreamQuery)                                                               \
+  ENTRY(stream_wait_event, cuStreamWaitEvent)                                                      \
+  ENTRY(event_create, cuEventCreate)                                                               \
+  ENTRY(event_destroy, cuEventDestroy)                                                             \
+  ENTRY(event_record, cuEventRecord)                                                               \
   ENTRY(stream_batch_mem_op, cuStreamBatchMemOp)                                                   \
-  ENTRY(stream_get_capture_info, cuStreamGetCaptureInfo)                                           \
+  ENTRY(stream_get_capture_info, cuStreamGetCaptureInfo_v3)                                        \
   ENTRY(stream_get_ctx, cuStreamGetCtx)                                                            \
   ENTRY(thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode)                    \
   ENTRY(user_object_create, cuUserObjectCreate)                                                    \
@@ -73,9 +79,9 @@ struct rondo_cuda_api {
 
 #define RONDO_CUDA_WHY_BYTES 512u
 
-// Loads and starts the driver. Returns RONDO_SUCCESS, or RONDO_ERR_UNSUPPORTED (no driver, a call
-// is missing, it does not start, or it has no device) and one line in `why`. A second call costs
-// nothing; a failure is tried again. Any thread.
+// Loads and starts the driver. Returns RONDO_SUCCESS, or RONDO_ERR_UNSUPPORTED (no driver, it is
+// too old or lacks a call, it does not start, or it has no device) and one line in `why`. A second
+// call costs nothing; a failure is tried again. Any thread.
 int rondo_cuda_api_load(char why[RONDO_CUDA_WHY_BYTES]);
 
 // The table. Null before rondo_cuda_api_load has succeeded.

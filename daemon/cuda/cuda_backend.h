@@ -21,8 +21,11 @@
 
 #define RONDO_CUDA_MAX_DEVICES 64u
 #define RONDO_CUDA_STREAMS 2u // of a daemon, used in turn
+// A launch stays for so long at most for runs that streams wait for, if the launcher is kept from
+// launching. As long as PyTorch waits for a collective.
+#define RONDO_CUDA_STAY_NS UINT64_C(600000000000)
 #define RONDO_CUDA_STAGING_BYTES 65536u
-#define RONDO_CUDA_SIZE_CLASSES 21u // pieces of 2^7 to 2^20 bytes are cut from chunks
+#define RONDO_CUDA_SIZE_CLASSES 23u // pieces of 2^7 to 2^22 bytes are cut from chunks
 
 // The kernels for every architecture, as cuModuleLoadData takes them. Null in a library built
 // without nvcc.
@@ -31,39 +34,52 @@ extern const unsigned char rondo_cuda_image[] __attribute__((weak));
 // program.
 const void *rondo_cuda_kernels(void);
 
+#define RONDO_CUDA_CLAUSE_BYTES 256u // of a reason that becomes part of a line
+
+// True if the kernels can run on a device of `architecture` (ten times its compute capability) with
+// this driver: there is machine code for it, or the driver can compile the PTX. Else false, and one
+// clause in `why` (RONDO_CUDA_CLAUSE_BYTES). `compiler` and `driver` are versions of CUDA as
+// cuDriverGetVersion writes them.
+bool rondo_cuda_image_fits(int compiler, int driver, int architecture, char *why);
+
 struct rondo_cuda_piece;
 struct rondo_cuda_chunk;
+struct rondo_cuda_copier;
 
 struct rondo_cuda_memory {
-  pthread_mutex_t lock;
+  pthread_mutex_t lock; // guards all fields below; not held in calls of the driver
   struct rondo_cuda_chunk *chunks;
   struct rondo_cuda_piece *idle[2][RONDO_CUDA_SIZE_CLASSES]; // by kind and size class
   void *in_use;                                              // tree (search.h) of pieces
+  struct rondo_cuda_copier *copiers;                         // for copies, idle
 };
 
 struct rondo_cuda_device {
   struct rondo_device base;
   const struct rondo_cuda_api *api;
-  uint32_t opened; // number of opens; guarded by devices_lock
+  // Guarded by devices_lock.
+  uint32_t opened;   // number of opens
+  bool is_changing;  // a thread opens or closes it, without the lock
+  bool is_created;   // other devices may map its memory
+  const void *image; // of the kernel that it runs
   int ordinal;
   CUdevice handle;
   CUcontext ctx;
   CUmodule module;
   CUfunction kernel;
-  bool keeps_times;      // the kernel is the one of rondo_cuda_use_timed_kernel
+  bool keeps_times;      // `image` is that of rondo_cuda_use_timed_kernel
   uint32_t fast_bytes;   // most shared memory that a block can have
   int priority;          // the highest stream priority
   int node;              // NUMA node of the device; -1: unknown
   uint64_t residency_ns; // longest residency; 0: as configured
   bool shares_queue;     // all streams have one hardware queue
   bool pageable;         // it can use all memory of this process
-  uint32_t blocks;       // of all daemons; guarded by devices_lock
-  uint32_t holds;        // > 0: no daemon is launched; guarded by the launcher's lock
+  bool has_domains;      // of memory synchronisation
+  uint32_t multiprocessors;
+  uint32_t blocks;       // of all daemons; written with devices_lock
+  uint32_t holds;        // > 0: no daemon is launched; written with the launcher's lock
   uint64_t peers_mapped; // by ordinal: devices whose memory this device can use
   struct rondo_cuda_memory memory;
-  pthread_mutex_t copy_lock; // guards the two below
-  CUstream copies;
-  void *staging;
 };
 
 // What was reported of one block (rondo_daemon.on_change).
@@ -73,33 +89,50 @@ struct rondo_cuda_reported {
   uint32_t is_fruitless;     // its last residency made no progress
 };
 
+// A stream of a daemon, for launches that follow a stream of the application. Each stream of the
+// application that waits for runs has a launch stream of its own.
+struct rondo_cuda_launch_stream {
+  CUstream handle;
+  CUevent reached;   // recorded in `stream` before it waits for a run; the run's launch awaits it
+  void *stream;      // of the application, if is_bound
+  uint32_t is_taken; // by the thread that uses the other fields
+  bool is_bound;
+};
+
 struct rondo_cuda_daemon {
   struct rondo_daemon base;
   // Counts submissions (K1), and the words that waiting threads sleep on.
   _Alignas(RONDO_LINE_BYTES) uint64_t submissions;
   uint64_t helped; // rounds of waiting threads
   uint32_t done_word, done_waiters;
-  uint8_t waiting_line[RONDO_LINE_BYTES - 24];
+  uint64_t asked_ns;     // when a stream last asked for a run
+  uint32_t asking;       // runs for which streams ask, and for which no stream waits yet
+  uint32_t lacks_launch; // 1: a stream waits for a run that has no launch of its own
+  uint32_t enqueuing;    // threads that launch in a launch stream
+  uint8_t waiting_line[RONDO_LINE_BYTES - 44];
   // Used by the launcher only.
   uint64_t submissions_seen;
   uint64_t leaves_seen, progress_seen;
   uint64_t next_start_ns, pause_ns;
-  uint64_t sweep_ns; // next launch for blocks without known work
+  uint64_t sweep_ns;    // next launch for blocks without known work
+  uint64_t unneeded_ns; // since when no run needs the launcher; 0: some do
   uint64_t starts;
   struct rondo_cuda_reported reported[RONDO_MAX_BLOCKS];
   CUstream last_stream;      // of the last launch
   uint64_t failing_since_ns; // since when launches are refused; 0: they are not
-  uint64_t launched_ns;
-  uint32_t is_dead; // never launched again
-  uint32_t is_launching;
-  struct rondo_cuda_launch launch; // the next launch's argument
+  uint64_t alive_ns;         // when it was last launched, or seen to be away or to leave
+  uint32_t is_dead;          // never launched again
+  uint32_t is_claimed;       // a thread calls the CUDA driver for it without the launcher's lock
+  uint64_t launch_number;    // of the launcher's last launch
   // Constant.
   struct rondo_cuda_device *device;
-  void *pinned; // exit word, rings and status lines
-  void *memory; // device memory: core, queue halves, table, homes
+  struct rondo_cuda_launch launch; // the argument of a launch, but for what differs between them
+  void *pinned;                    // exit word, rings and status lines
+  void *memory;                    // device memory: core, queue halves, table, homes
   struct rondo_cuda_block_status *status;
   uint64_t times; // device memory: block_count × struct rondo_times; 0: none
   CUstream streams[RONDO_CUDA_STREAMS];
+  struct rondo_cuda_launch_stream launch_streams[RONDO_CUDA_TIES];
   uint64_t restart_min_ns, restart_max_ns;
   uint32_t block_count, threads;
   uint32_t is_lost; // a launch did not leave: no memory of the daemon may be freed
@@ -134,6 +167,7 @@ int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device
 void rondo_cuda_close(struct rondo_device *device);
 int rondo_cuda_describe(const struct rondo_line_writer *to, char *why);
 int rondo_cuda_node(const struct rondo_device *device);
+uint64_t rondo_cuda_pci(const struct rondo_device *device);
 unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why);
 // True if the device can use buffers on device `ordinal` in place.
 bool rondo_cuda_can_access(const struct rondo_cuda_device *d, int ordinal);
@@ -150,6 +184,9 @@ void rondo_cuda_use_timed_kernel(const void *image);
 
 // ------------------------------------------------------------------ cuda_memory.c ---
 
+// Makes what copies need. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY. Called in the device's
+// context.
+int rondo_cuda_memory_init(struct rondo_cuda_device *d);
 // Frees all chunks. All pieces were freed before. Called in the device's context.
 void rondo_cuda_memory_fini(struct rondo_cuda_device *d);
 
@@ -161,7 +198,7 @@ int rondo_cuda_write(struct rondo_device *device, uint64_t to, const void *from,
 int rondo_cuda_read(struct rondo_device *device, void *to, uint64_t from, uint64_t bytes);
 int rondo_cuda_copy(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
 int rondo_cuda_check_buffer(struct rondo_device *device, const void *memory, uint64_t bytes,
-                            char *why);
+                            bool *is_private, char *why);
 
 // ------------------------------------------------------------------ cuda_stream.c ---
 
@@ -196,12 +233,12 @@ int rondo_cuda_read_times(struct rondo_daemon *base, uint32_t block, struct rond
 
 // ------------------------------------------------------------------- cuda_watch.c ---
 
-// The list of daemons of a thread: there are two, the launcher and the reaper.
+// The list of daemons of a thread: a device's launcher, or the reaper.
 struct rondo_cuda_watch {
-  pthread_mutex_t lock; // guards all fields below
-  void *(*main)(void *arg);
-  const char *name; // of the thread
-  pthread_t thread; // started with the first daemon
+  pthread_mutex_t lock;     // guards all fields below
+  void *(*main)(void *arg); // called with the watch
+  const char *name;         // of the thread
+  pthread_t thread;         // started with the first daemon
   struct rondo_cuda_daemon **daemons;
   uint32_t count, capacity;
   bool is_started;
@@ -218,6 +255,14 @@ int rondo_cuda_launcher_add(struct rondo_cuda_daemon *d);
 // After it no launch of the daemon runs or is coming, unless the daemon is lost.
 void rondo_cuda_launcher_remove(struct rondo_cuda_daemon *d);
 void rondo_cuda_launcher_notify(struct rondo_cuda_daemon *d);
+// Enqueues a launch with this argument. Called in the device's context.
+CUresult rondo_cuda_launch(const struct rondo_cuda_daemon *d, CUstream stream,
+                           struct rondo_cuda_launch launch);
+// True if the launches of all daemons fit on the device together, so that one that stays does not
+// keep another from beginning.
+bool rondo_cuda_can_stay(const struct rondo_cuda_device *d);
+// True while rondo_cuda_launcher_hold forbids launches on the device.
+bool rondo_cuda_launcher_is_held(const struct rondo_cuda_device *d);
 // rondo_setup.hold and is_quiet.
 void rondo_cuda_launcher_hold(struct rondo_device *device, bool on);
 bool rondo_cuda_launcher_is_quiet(struct rondo_device *device);
@@ -227,6 +272,8 @@ bool rondo_cuda_launcher_is_quiet(struct rondo_device *device);
 int rondo_cuda_reaper_add(struct rondo_cuda_daemon *d);
 void rondo_cuda_reaper_remove(struct rondo_cuda_daemon *d);
 void rondo_cuda_reaper_notify(void);
+// For tests: how often the reaper has slept between two looks.
+uint64_t rondo_cuda_reaper_sleeps(void);
 
 void rondo_cuda_notify_completion(struct rondo_daemon *base);
 int rondo_cuda_wait(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,

@@ -33,7 +33,7 @@ static uint64_t region_take(struct region *c, uint64_t bytes) {
 
 // Addresses of the parts.
 struct layout {
-  uint64_t exit, sq_ring, cq_ring, status; // page-locked
+  uint64_t exit, held, sq_ring, cq_ring, status; // page-locked
   uint64_t pinned_bytes;
   uint64_t core, cq, inboxes, rings, table, homes, times; // device
   uint64_t ring_bytes, home_bytes, device_bytes;
@@ -45,7 +45,8 @@ static struct layout layout_make(uint64_t pinned, uint64_t device, bool keeps_ti
   struct region p = {pinned, 0};
   struct region d = {device, 0};
   uint32_t blocks = r->cfg->blocks;
-  l.exit = region_take(&p, sizeof(uint32_t));
+  l.exit = region_take(&p, 2 * sizeof(uint32_t));
+  l.held = l.exit + sizeof(uint32_t);
   l.sq_ring = region_take(&p, rondo_sq_ring_bytes(r->sq_entries));
   l.cq_ring = region_take(&p, rondo_cq_ring_bytes(r->cq_entries));
   l.status = region_take(&p, blocks * sizeof(struct rondo_cuda_block_status));
@@ -144,12 +145,21 @@ static void daemon_fill_launch(struct rondo_cuda_daemon *d, const struct layout 
   launch->homes = l->homes;
   launch->home_bytes = l->home_bytes;
   launch->status = l->status;
+  launch->held = l->held;
   launch->longest_ns =
       cfg->budget == RONDO_BUDGET_NEVER ? NEVER_LEAVES_NS : residency_ns + LEAVING_SLACK_NS;
   launch->max_steps = launch->longest_ns / STEP_MIN_NS;
   launch->block_count = cfg->blocks;
   launch->times = d->times = l->times;
   launch->fast_tasks = cfg->max_collectives < fits ? cfg->max_collectives : (uint32_t)fits;
+}
+
+static CUresult launch_stream_create(const struct rondo_cuda_device *device,
+                                     struct rondo_cuda_launch_stream *s) {
+  CUresult result = device->api->stream_create_with_priority(&s->handle, CU_STREAM_NON_BLOCKING,
+                                                             device->priority);
+  return result == CUDA_SUCCESS ? device->api->event_create(&s->reached, CU_EVENT_DISABLE_TIMING)
+                                : result;
 }
 
 static int daemon_create_streams(struct rondo_cuda_daemon *d) {
@@ -161,6 +171,8 @@ static int daemon_create_streams(struct rondo_cuda_daemon *d) {
   for (uint32_t i = 0; i < RONDO_CUDA_STREAMS && result == CUDA_SUCCESS; i++)
     result = device->api->stream_create_with_priority(&d->streams[i], CU_STREAM_NON_BLOCKING,
                                                       device->priority);
+  for (uint32_t i = 0; i < RONDO_CUDA_TIES && result == CUDA_SUCCESS; i++)
+    result = launch_stream_create(device, &d->launch_streams[i]);
   rondo_cuda_leave(&scope);
   return result == CUDA_SUCCESS ? RONDO_SUCCESS : RONDO_ERR_SYSTEM;
 }
@@ -209,6 +221,19 @@ int rondo_cuda_create(struct rondo_device *device, const struct rondo_daemon_req
   return status;
 }
 
+static void daemon_destroy_streams(const struct rondo_cuda_daemon *d) {
+  const struct rondo_cuda_api *api = d->device->api;
+  for (uint32_t i = 0; i < RONDO_CUDA_STREAMS; i++)
+    if (d->streams[i])
+      (void)api->stream_destroy(d->streams[i]);
+  for (uint32_t i = 0; i < RONDO_CUDA_TIES; i++) {
+    if (d->launch_streams[i].handle)
+      (void)api->stream_destroy(d->launch_streams[i].handle);
+    if (d->launch_streams[i].reached)
+      (void)api->event_destroy(d->launch_streams[i].reached);
+  }
+}
+
 void rondo_cuda_destroy(struct rondo_daemon *base) {
   struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
   struct rondo_cuda_device *device = d->device;
@@ -216,9 +241,7 @@ void rondo_cuda_destroy(struct rondo_daemon *base) {
     rondo_cuda_retain(&device->base); // the kernel that did not leave may still use this memory
     return;
   }
-  for (uint32_t i = 0; i < RONDO_CUDA_STREAMS; i++)
-    if (d->streams[i])
-      (void)device->api->stream_destroy(d->streams[i]);
+  daemon_destroy_streams(d);
   rondo_cuda_free(&device->base, RONDO_MEMORY_DEVICE, d->memory);
   rondo_cuda_free(&device->base, RONDO_MEMORY_SHARED, d->pinned);
   rondo_cuda_remove_blocks(device, d->block_count);

@@ -7,10 +7,14 @@
 #include "daemon/cuda/cuda_backend.h"
 
 #define PCI_ID_BYTES 32
+#define PEER_TEST_BYTES 4096u
 // A blocking launch ends after this, so that the ranks of the process take turns.
 #define BLOCKING_RESIDENCY_NS 1000000u
 
+// Guards the list of devices and their counts. Not held in calls of the driver, which may wait for
+// a device.
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t devices_changed = PTHREAD_COND_INITIALIZER;
 static struct rondo_cuda_device *devices[RONDO_CUDA_MAX_DEVICES];
 static const void *timed_image; // guarded by devices_lock
 
@@ -120,16 +124,30 @@ static const char *device_missing_feature(const struct rondo_cuda_device *d) {
   return NULL;
 }
 
+// Writes a clause to `why` that says what keeps Rondo from using the device.
+static bool device_has_obstacle(const struct rondo_cuda_device *d, char *why) {
+  int driver = CUDA_VERSION; // if it does not say
+  const char *missing = device_missing_feature(d);
+  if (missing) {
+    snprintf(why, RONDO_CUDA_CLAUSE_BYTES, "it does not offer %s", missing);
+    return true;
+  }
+  (void)d->api->driver_get_version(&driver);
+  return !rondo_cuda_image_fits(
+      CUDA_VERSION, driver,
+      10 * rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+          rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+      why);
+}
+
 // --------------------------------------------------------------------- opening --
 
 // Loads the kernel at once, also under CUDA_MODULE_LOADING=LAZY: a kernel that is loaded at its
 // first launch waits for all work on the device.
 static CUresult device_load_kernel(struct rondo_cuda_device *d) {
   int most = rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  d->keeps_times = timed_image != NULL;
-  const void *image = d->keeps_times ? timed_image : rondo_cuda_kernels();
   const char *name = d->keeps_times ? RONDO_CUDA_KERNEL_TIMED : RONDO_CUDA_KERNEL;
-  CUresult result = d->api->module_load_data(&d->module, image);
+  CUresult result = d->api->module_load_data(&d->module, d->image);
   if (result == CUDA_SUCCESS)
     result = d->api->module_get_function(&d->kernel, d->module, name);
   if (result == CUDA_SUCCESS)
@@ -149,39 +167,71 @@ static int device_prepare(struct rondo_cuda_device *d, char *why) {
   if (status != RONDO_SUCCESS)
     return result == CUDA_ERROR_OUT_OF_MEMORY ? RONDO_ERR_NO_MEMORY : status;
   result = d->api->ctx_get_stream_priority_range(&least, &d->priority);
-  if (result == CUDA_SUCCESS)
-    result = d->api->stream_create_with_priority(&d->copies, CU_STREAM_NON_BLOCKING, d->priority);
   status = rondo_cuda_check(result, "there is no stream", why);
-  if (status != RONDO_SUCCESS)
-    return status;
-  d->staging = rondo_cuda_alloc(&d->base, RONDO_MEMORY_SHARED, RONDO_CUDA_STAGING_BYTES);
-  if (!d->staging) {
-    snprintf(why, RONDO_WHY_BYTES, "there is no page-locked memory");
-    return RONDO_ERR_NO_MEMORY;
-  }
-  return RONDO_SUCCESS;
+  if (status == RONDO_SUCCESS)
+    status = rondo_cuda_memory_init(d);
+  if (status == RONDO_ERR_NO_MEMORY)
+    snprintf(why, RONDO_WHY_BYTES, "there is no page-locked memory or no stream");
+  return status;
 }
 
-// Frees a device, which may be half made.
-static void device_destroy(struct rondo_cuda_device *d) {
+// Frees what a device consists of, which may be half made.
+static void device_release(struct rondo_cuda_device *d) {
   struct rondo_cuda_scope scope = {NULL, CU_STREAM_CAPTURE_MODE_RELAXED};
   if (d->ctx)
     rondo_cuda_enter_to_free(d, &scope);
   rondo_cuda_memory_fini(d);
-  if (d->copies)
-    (void)d->api->stream_destroy(d->copies);
   if (d->module)
     (void)d->api->module_unload(d->module);
   rondo_cuda_leave(&scope);
   if (d->ctx)
     (void)d->api->device_primary_ctx_release(d->handle);
   pthread_mutex_destroy(&d->memory.lock);
-  pthread_mutex_destroy(&d->copy_lock);
-  rondo_memory_free(d);
 }
 
-// Lets a device use the memory of another, if the hardware offers it.
-static void device_map_peer(struct rondo_cuda_device *d, const struct rondo_cuda_device *peer) {
+// Copies a pattern from memory of one device to memory of another, in the context of `by`, and
+// reads it back where it has arrived. Returns RONDO_SUCCESS, RONDO_ERR_SYSTEM, or
+// RONDO_ERR_INTERNAL: it has changed on the way.
+static int pattern_copy(struct rondo_cuda_device *by, struct rondo_cuda_device *from, void *src,
+                        struct rondo_cuda_device *to, void *dst) {
+  uint8_t sent[PEER_TEST_BYTES];
+  uint8_t received[PEER_TEST_BYTES];
+  for (uint32_t i = 0; i < sizeof sent; i++)
+    sent[i] = (uint8_t)(37 * i + 11 * (uint32_t)from->ordinal + 1);
+  int status = rondo_cuda_write(&from->base, (uint64_t)(uintptr_t)src, sent, sizeof sent);
+  if (status == RONDO_SUCCESS)
+    status = rondo_cuda_copy(&by->base, dst, src, sizeof sent);
+  if (status == RONDO_SUCCESS)
+    status = rondo_cuda_read(&to->base, received, (uint64_t)(uintptr_t)dst, sizeof received);
+  if (status != RONDO_SUCCESS)
+    return status;
+  return memcmp(sent, received, sizeof sent) == 0 ? RONDO_SUCCESS : RONDO_ERR_INTERNAL;
+}
+
+// Tries whether a device can write and read memory of another: an IOMMU, for example, may let bytes
+// arrive changed without an error. Returns as pattern_copy.
+static int peer_test(struct rondo_cuda_device *d, struct rondo_cuda_device *peer) {
+  void *here = rondo_cuda_alloc(&d->base, RONDO_MEMORY_DEVICE, PEER_TEST_BYTES);
+  void *there = rondo_cuda_alloc(&peer->base, RONDO_MEMORY_DEVICE, PEER_TEST_BYTES);
+  int status = here && there ? RONDO_SUCCESS : RONDO_ERR_SYSTEM;
+  if (status == RONDO_SUCCESS)
+    status = pattern_copy(d, d, here, peer, there);
+  if (status == RONDO_SUCCESS)
+    status = pattern_copy(d, peer, there, d, here);
+  rondo_cuda_free(&d->base, RONDO_MEMORY_DEVICE, here);
+  rondo_cuda_free(&peer->base, RONDO_MEMORY_DEVICE, there);
+  return status;
+}
+
+// Adds a sentence to the warnings of an open.
+static void why_add(char *why, const char *sentence) {
+  size_t used = strlen(why);
+  snprintf(why + used, RONDO_WHY_BYTES - used, "%s%s", used ? "; " : "", sentence);
+}
+
+// Lets a device use the memory of another, if the hardware offers it and it works.
+static void device_map_peer(struct rondo_cuda_device *d, struct rondo_cuda_device *peer,
+                            char *why) {
   struct rondo_cuda_scope scope;
   int can = 0;
   CUresult result = d->api->device_can_access_peer(&can, d->handle, peer->handle);
@@ -194,21 +244,46 @@ static void device_map_peer(struct rondo_cuda_device *d, const struct rondo_cuda
     rondo_cuda_leave(&scope);
   }
   // The application or an earlier open may have enabled it.
-  if (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+  bool is_mapped = result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  int status = is_mapped ? peer_test(d, peer) : RONDO_ERR_SYSTEM;
+  if (status == RONDO_ERR_INTERNAL) {
+    char line[160];
+    snprintf(line, sizeof line,
+             "bytes that device %d copies to or from device %d arrive changed, so they go through "
+             "host memory (is the IOMMU on?)",
+             d->ordinal, peer->ordinal);
+    why_add(why, line);
+  }
+  pthread_mutex_lock(&devices_lock);
+  if (status == RONDO_SUCCESS)
     rondo_store_relaxed_u64(&d->peers_mapped, d->peers_mapped | device_bit(peer));
   else
     rondo_store_relaxed_u64(&not_mapped, not_mapped | device_bit(peer));
+  pthread_mutex_unlock(&devices_lock);
 }
 
-static void device_map_peers(struct rondo_cuda_device *d) {
+// Lets a new device and the others use each other's memory. The device is added to the list first:
+// of two devices that are opened at once, the second to be added maps the first.
+static void device_map_peers(struct rondo_cuda_device *d, char *why) {
+  struct rondo_cuda_device *peers[RONDO_CUDA_MAX_DEVICES];
+  uint32_t count = 0;
+  pthread_mutex_lock(&devices_lock);
+  d->is_created = true;
   for (uint32_t i = 0; i < RONDO_CUDA_MAX_DEVICES; i++) {
-    if (!devices[i])
+    if (!devices[i] || devices[i] == d || !devices[i]->is_created)
       continue;
-    device_map_peer(d, devices[i]);
-    device_map_peer(devices[i], d);
+    devices[i]->opened++; // so that it is not closed meanwhile
+    peers[count++] = devices[i];
+  }
+  pthread_mutex_unlock(&devices_lock);
+  for (uint32_t i = 0; i < count; i++) {
+    device_map_peer(d, peers[i], why);
+    device_map_peer(peers[i], d, why);
+    rondo_cuda_close(&peers[i]->base);
   }
 }
 
+// Called with devices_lock.
 static void device_unmap_peers(const struct rondo_cuda_device *d) {
   for (uint32_t i = 0; i < RONDO_CUDA_MAX_DEVICES; i++)
     if (devices[i])
@@ -231,10 +306,10 @@ static int device_find(struct rondo_cuda_device *d, int ordinal, char *why) {
              rondo_cuda_error_name(result));
     return RONDO_ERR_SYSTEM;
   }
-  const char *missing = device_missing_feature(d);
-  if (!missing)
+  char obstacle[RONDO_CUDA_CLAUSE_BYTES];
+  if (!device_has_obstacle(d, obstacle))
     return RONDO_SUCCESS;
-  snprintf(why, RONDO_WHY_BYTES, "device %d does not offer %s", ordinal, missing);
+  snprintf(why, RONDO_WHY_BYTES, "device %d cannot be used: %s", ordinal, obstacle);
   return RONDO_ERR_UNSUPPORTED;
 }
 
@@ -253,30 +328,20 @@ static int device_open_context(struct rondo_cuda_device *d, char *why) {
   return status;
 }
 
-static int device_create(int ordinal, struct rondo_cuda_device **device, char *why) {
-  struct rondo_cuda_device *d = rondo_memory_alloc(sizeof *d);
-  if (!d) {
-    snprintf(why, RONDO_WHY_BYTES, "no memory");
-    return RONDO_ERR_NO_MEMORY;
-  }
+static int device_create(struct rondo_cuda_device *d, char *why) {
   d->base.driver = &rondo_cuda_driver;
-  d->ordinal = ordinal;
   d->api = rondo_cuda_api();
   pthread_mutex_init(&d->memory.lock, NULL);
-  pthread_mutex_init(&d->copy_lock, NULL);
-  int status = device_find(d, ordinal, why);
-  if (status == RONDO_SUCCESS) {
-    d->node = device_find_node(d);
-    d->pageable = rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0;
-    status = device_open_context(d, why);
-  }
-  if (status == RONDO_SUCCESS) {
+  int status = device_find(d, d->ordinal, why);
+  if (status != RONDO_SUCCESS)
+    return status;
+  d->node = device_find_node(d);
+  d->has_domains = rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT) > 1;
+  d->multiprocessors = (uint32_t)rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  d->pageable = rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0;
+  status = device_open_context(d, why);
+  if (status == RONDO_SUCCESS)
     device_read_environment(d, why);
-    device_map_peers(d);
-    *device = d;
-  } else {
-    device_destroy(d);
-  }
   return status;
 }
 
@@ -288,21 +353,61 @@ static int driver_load(char *why) {
   return RONDO_ERR_UNSUPPORTED;
 }
 
+// Returns the open device `ordinal` with one more open, or adds `fresh` to the list. Waits while
+// another thread opens or closes the device. Called with devices_lock.
+static struct rondo_cuda_device *device_claim(int ordinal, struct rondo_cuda_device *fresh) {
+  while (devices[ordinal] && devices[ordinal]->is_changing)
+    pthread_cond_wait(&devices_changed, &devices_lock);
+  struct rondo_cuda_device *d = devices[ordinal] ? devices[ordinal] : fresh;
+  d->opened++;
+  if (d != fresh)
+    return d;
+  d->ordinal = ordinal;
+  d->keeps_times = timed_image != NULL;
+  d->image = timed_image ? timed_image : rondo_cuda_kernels();
+  d->is_changing = true;
+  devices[ordinal] = d;
+  return d;
+}
+
+// Ends what device_claim began, or a close. `is_open`: the device stays in the list.
+static void device_settle(struct rondo_cuda_device *d, bool is_open) {
+  pthread_mutex_lock(&devices_lock);
+  d->is_changing = false;
+  if (!is_open)
+    devices[d->ordinal] = NULL;
+  pthread_cond_broadcast(&devices_changed);
+  pthread_mutex_unlock(&devices_lock);
+}
+
 int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why) {
   int status = driver_load(why);
   if (status != RONDO_SUCCESS)
     return status;
-  uint32_t at = (uint32_t)cfg->device;
-  pthread_mutex_lock(&devices_lock);
-  struct rondo_cuda_device *d = at < RONDO_CUDA_MAX_DEVICES ? devices[at] : NULL;
-  if (!d)
-    status = device_create(cfg->device, &d, why);
-  if (status == RONDO_SUCCESS) {
-    devices[at] = d;
-    d->opened++;
-    *device = &d->base;
+  if ((uint32_t)cfg->device >= RONDO_CUDA_MAX_DEVICES) {
+    struct rondo_cuda_device none = {.api = rondo_cuda_api()};
+    return device_find(&none, cfg->device, why);
   }
+  struct rondo_cuda_device *fresh = rondo_memory_alloc(sizeof *fresh);
+  if (!fresh) {
+    snprintf(why, RONDO_WHY_BYTES, "no memory");
+    return RONDO_ERR_NO_MEMORY;
+  }
+  pthread_mutex_lock(&devices_lock);
+  struct rondo_cuda_device *d = device_claim(cfg->device, fresh);
   pthread_mutex_unlock(&devices_lock);
+  if (d == fresh) {
+    status = device_create(d, why);
+    if (status == RONDO_SUCCESS)
+      device_map_peers(d, why);
+    else
+      device_release(d);
+    device_settle(d, status == RONDO_SUCCESS);
+  }
+  if (d != fresh || status != RONDO_SUCCESS)
+    rondo_memory_free(fresh);
+  if (status == RONDO_SUCCESS)
+    *device = &d->base;
   return status;
 }
 
@@ -310,14 +415,14 @@ bool rondo_cuda_try_add_blocks(struct rondo_cuda_device *d, uint32_t blocks, uin
   pthread_mutex_lock(&devices_lock);
   bool fits = !budget || (d->blocks <= budget && blocks <= budget - d->blocks);
   if (fits)
-    d->blocks += blocks;
+    rondo_store_relaxed_u32(&d->blocks, d->blocks + blocks);
   pthread_mutex_unlock(&devices_lock);
   return fits;
 }
 
 void rondo_cuda_remove_blocks(struct rondo_cuda_device *d, uint32_t blocks) {
   pthread_mutex_lock(&devices_lock);
-  d->blocks -= blocks;
+  rondo_store_relaxed_u32(&d->blocks, d->blocks - blocks);
   pthread_mutex_unlock(&devices_lock);
 }
 
@@ -330,12 +435,18 @@ void rondo_cuda_retain(struct rondo_device *device) {
 void rondo_cuda_close(struct rondo_device *device) {
   struct rondo_cuda_device *d = rondo_cuda_device_of(device);
   pthread_mutex_lock(&devices_lock);
-  if (--d->opened == 0) {
-    devices[d->ordinal] = NULL;
+  bool is_last = --d->opened == 0;
+  if (is_last) {
+    d->is_created = false;
+    d->is_changing = true;
     device_unmap_peers(d);
-    device_destroy(d);
   }
   pthread_mutex_unlock(&devices_lock);
+  if (!is_last)
+    return;
+  device_release(d);
+  device_settle(d, false);
+  rondo_memory_free(d);
 }
 
 // ----------------------------------------------------------------------- reach ---
@@ -376,6 +487,19 @@ int rondo_cuda_node(const struct rondo_device *device) {
   return ((const struct rondo_cuda_device *)device)->node;
 }
 
+uint64_t rondo_cuda_pci(const struct rondo_device *device) {
+  const struct rondo_cuda_device *d = (const struct rondo_cuda_device *)device;
+  char id[PCI_ID_BYTES] = "";
+  unsigned domain = 0;
+  unsigned bus = 0;
+  unsigned slot = 0;
+  unsigned function = 0;
+  if (d->api->device_get_pci_bus_id(id, sizeof id, d->handle) != CUDA_SUCCESS ||
+      sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4) // NOLINT(cert-err34-c)
+    return 0;
+  return (uint64_t)domain << 16 | bus << 8 | slot << 3 | function;
+}
+
 unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why) {
   const struct rondo_cuda_device *f = rondo_cuda_device_of(from);
   const struct rondo_cuda_device *t = rondo_cuda_device_of(to);
@@ -393,14 +517,15 @@ unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, ch
              t->ordinal, f->ordinal, buffers);
   else if (why)
     snprintf(why, RONDO_WHY_BYTES,
-             "in page-locked host memory: device %d has no peer access to device %d", f->ordinal,
-             t->ordinal);
+             "in page-locked host memory: device %d has no peer access to device %d%s", f->ordinal,
+             t->ordinal, device_query_access(f, t->ordinal) == 1 ? " that works" : "");
   return reach;
 }
 
 // ------------------------------------------------------------------- describing ---
 
-static void device_describe(const struct rondo_cuda_device *d, const char *missing,
+// `obstacle` says why the device cannot be used; empty: it can.
+static void device_describe(const struct rondo_cuda_device *d, const char *obstacle,
                             const struct rondo_line_writer *to) {
   char node[32] = "";
   char line[RONDO_WHY_BYTES];
@@ -410,7 +535,7 @@ static void device_describe(const struct rondo_cuda_device *d, const char *missi
            d->ordinal, rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
            rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
            rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), node,
-           missing ? "cannot be used: it does not offer " : "can be used", missing ? missing : "");
+           obstacle[0] ? "cannot be used: " : "can be used", obstacle);
   to->line(to->arg, line);
 }
 
@@ -469,12 +594,13 @@ int rondo_cuda_describe(const struct rondo_line_writer *to, char *why) {
     if (api->device_get(&d.handle, ordinal) != CUDA_SUCCESS)
       continue;
     d.node = device_find_node(&d);
-    const char *missing = device_missing_feature(&d);
-    usable += !missing;
-    device_describe(&d, missing, to);
-    if (!missing)
+    char obstacle[RONDO_CUDA_CLAUSE_BYTES] = "";
+    bool is_usable = !device_has_obstacle(&d, obstacle);
+    usable += is_usable;
+    device_describe(&d, obstacle, to);
+    if (is_usable)
       device_describe_sharing(&d, to);
-    if (!missing)
+    if (is_usable)
       device_describe_peers(&d, count, to);
   }
   environment_describe(to);

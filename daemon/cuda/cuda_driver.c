@@ -70,7 +70,7 @@ static void view_add_status(const struct rondo_cuda_block_status *s,
     return;
   view->state.phase = (uint8_t)stands;
   view->state.op = (uint8_t)(stands >> 8);
-  view->state.has_reference = (stands & RONDO_STANDS_HAS_REFERENCE) != 0;
+  view->state.references = stands & RONDO_STANDS_HAS_REFERENCE ? RONDO_REFERENCES_PUBLISHED : 0;
   view->state.run.number = rondo_load_relaxed_u64(&s->run);
   view->state.repeat = rondo_load_relaxed_u32(&s->repeat);
   view->state.bound_send = (uint16_t)rondo_load_relaxed_u32(&s->bound_send);
@@ -104,6 +104,7 @@ const struct rondo_driver rondo_cuda_driver = {.name = "cuda",
                                                .open = rondo_cuda_open,
                                                .close = rondo_cuda_close,
                                                .node = rondo_cuda_node,
+                                               .pci = rondo_cuda_pci,
                                                .alloc = rondo_cuda_alloc,
                                                .free = rondo_cuda_free,
                                                .write = rondo_cuda_write,

@@ -10,9 +10,16 @@
 // A launch waits for no other rank: its steps are bounded, and so are their number and the time.
 // It needs no CUDA call to progress or to leave.
 //
+// While a stream waits for a run, the launch that executes the run owns the block again each time
+// it has left (rondo_cuda_launch_must_stay): a new launch could need a lock that is held until the
+// stream goes on. A launch that was made for such a run and finds the block owned leaves the run's
+// words at home, for the owner.
+//
 // Edges (docs/memory-order.md):
 //   L1 disown (release owner) pairs with L2 try_own (swap): the state at home is the last owner's.
 //   L3 the status line's `leaves` (release) pairs with the launcher's load: the rest of the line.
+//   L4 a launch stores a tie at home, then tries to own the block; the owner disowns the block and
+//      then loads the ties: the launch owns the block, or the former owner sees the tie.
 #ifndef RONDO_DAEMON_CUDA_LAUNCH_CORE_H
 #define RONDO_DAEMON_CUDA_LAUNCH_CORE_H
 
@@ -50,13 +57,24 @@
 // Why a launch left, besides enum rondo_step_result.
 #define RONDO_CUDA_LAUNCH_CUT 5u // out of steps or of time
 
+// So many streams of the application at a time have launches of their own for the runs that they
+// wait for. Runs of further streams depend on the launcher.
+#define RONDO_CUDA_TIES 4u
+
+// The words of a run that a stream waits for, at the home of a block.
+struct rondo_cuda_tie {
+  uint64_t words;  // address of struct rondo_stream_words
+  uint64_t ticket; // of the run; 0: none (L4)
+};
+
 // A block's state while no launch runs it. In device memory; followed by its waits and the entries
 // of its task queue.
 struct rondo_cuda_block_home {
   uint32_t owner; // 1 while a launch steps the block (L1/L2)
   uint32_t reserved;
   uint64_t launches; // residencies begun
-  uint8_t owner_line[RONDO_LINE_BYTES - 16];
+  struct rondo_cuda_tie ties[RONDO_CUDA_TIES];
+  uint8_t owner_line[RONDO_LINE_BYTES - 16 - RONDO_CUDA_TIES * sizeof(struct rondo_cuda_tie)];
   struct rondo_block block; // saved by its last launch; the active slots are empty
 };
 static_assert(offsetof(struct rondo_cuda_block_home, block) % 16 == 0, "moved as vectors");
@@ -87,14 +105,20 @@ struct rondo_cuda_launch {
   uint64_t homes;       // address of the first block's home
   uint64_t home_bytes;  // bytes between two homes: rondo_cuda_home_bytes()
   uint64_t status;      // address of block_count × struct rondo_cuda_block_status
-  uint64_t number;      // of the launch, from 1
+  uint64_t number;      // of the launch, from 1; 0: made for a run that a stream waits for
   uint64_t max_steps;   // of one block
   uint64_t longest_ns;  // of one block, under every policy
   uint32_t block_count; // a CUDA block beyond it returns at once
   uint32_t fast_tasks;  // capacity of the task queue in shared memory
   uint64_t times;       // address of block_count × struct rondo_times; 0: none are kept
+  uint64_t held;        // address of a 32-bit word; not 0: no launch stays for a run
+  uint64_t stay_ns;     // a launch stays for so long at most for runs that streams wait for
+  uint64_t words;       // address of the words of the run that the launch is for; 0: none
+  uint64_t ticket;      // of that run
+  uint32_t tie;         // index in `ties` of the homes, for this run
+  uint32_t reserved;
 };
-static_assert(sizeof(struct rondo_cuda_launch) == 64, "shared layout");
+static_assert(sizeof(struct rondo_cuda_launch) == 104, "shared layout");
 
 // A block's state while a launch runs it: shared memory on a GPU. Followed by the entries of its
 // task queue.
@@ -148,6 +172,42 @@ RONDO_FN bool rondo_cuda_launch_try_own(struct rondo_cuda_block_home *home) {
 
 RONDO_FN void rondo_cuda_launch_disown(struct rondo_cuda_block_home *home) {
   rondo_store_seq_cst_u32(&home->owner, 0); // L1
+}
+
+// --------------------------------------------- runs that a stream waits for --
+
+// Stores the run that the launch is for at home. The launches with the same tie follow each other,
+// and the run of an earlier one has ended, so the tie is free.
+RONDO_FN void rondo_cuda_launch_store_tie(const struct rondo_cuda_launch *l,
+                                          struct rondo_cuda_block_home *home) {
+  if (!l->words)
+    return;
+  rondo_store_relaxed_u64(&home->ties[l->tie].words, l->words);
+  rondo_store_seq_cst_u64(&home->ties[l->tie].ticket, l->ticket); // L4
+}
+
+// True if the tie's run has not ended. The stream has reached the run.
+RONDO_FN bool rondo_cuda_tie_is_due(const struct rondo_cuda_tie *tie) {
+  uint64_t ticket = rondo_load_seq_cst_u64(&tie->ticket); // L4
+  if (!ticket)
+    return false;
+  uint64_t address = rondo_load_relaxed_u64(&tie->words);
+  const struct rondo_stream_words *words = (const struct rondo_stream_words *)(uintptr_t)address;
+  return rondo_load_relaxed_u64(&words->completion) < ticket;
+}
+
+// True if the launch, which has left the block, has to own it again. `begun_ns`: when it began.
+RONDO_FN bool rondo_cuda_launch_must_stay(const struct rondo_cuda_launch *l,
+                                          const struct rondo_cuda_block_home *home,
+                                          const struct rondo_cuda_fast *fast, uint64_t begun_ns) {
+  if (rondo_cuda_launch_now_ns() - begun_ns >= l->stay_ns ||
+      rondo_load_acquire_u32(fast->daemon.exit) ||
+      rondo_load_relaxed_u32((const uint32_t *)(uintptr_t)l->held))
+    return false;
+  bool is_due = fast->block.tied != 0;
+  for (uint32_t i = 0; i < RONDO_CUDA_TIES && !is_due; i++)
+    is_due = rondo_cuda_tie_is_due(&home->ties[i]);
+  return is_due;
 }
 
 // --------------------------------------------------------- state, in and out --
@@ -208,7 +268,7 @@ RONDO_FN void rondo_cuda_launch_report_context(struct rondo_cuda_block_status *s
   if (c->state.phase == RONDO_PHASE_OPS && (rondo_context_op(c)->primitive & RONDO_PRIM_RECV) &&
       rondo_connector_try_peek(&c->state.recv))
     stands |= RONDO_STANDS_HAS_DATA;
-  if (c->state.has_reference)
+  if (rondo_context_has_reference(c))
     stands |= RONDO_STANDS_HAS_REFERENCE;
   rondo_store_relaxed_u64(&s->run, c->state.run.number);
   rondo_store_relaxed_u32(&s->repeat, c->state.repeat);
@@ -289,12 +349,22 @@ RONDO_FN void rondo_cuda_launch_rest(struct rondo_cuda_launch_pace *p,
     p->pause_ns *= 2;
 }
 
+// Learns how far the clock moves at once: the shortest move seen in this launch. That is one step
+// of a coarse clock, and one probe of a stuck collective on a fine one.
+RONDO_FN void rondo_cuda_launch_note_tick(struct rondo_block *b, uint64_t before_ns,
+                                          uint64_t now_ns) {
+  uint64_t moved_ns = now_ns - before_ns;
+  if (moved_ns && moved_ns < b->tick_ns)
+    b->tick_ns = moved_ns;
+}
+
 // Steps a started block until it leaves. Returns why.
 RONDO_FN uint32_t rondo_cuda_launch_steps(const struct rondo_cuda_launch *l,
                                           const struct rondo_cuda_block_home *home,
                                           struct rondo_cuda_fast *fast, uint64_t now_ns) {
   struct rondo_block *b = &fast->block;
   struct rondo_cuda_launch_pace pace = {now_ns, now_ns, RONDO_CUDA_PAUSE_MIN_NS};
+  b->tick_ns = UINT32_MAX; // until the clock has moved
   for (uint64_t i = 0; i < l->max_steps && now_ns - pace.begun_ns < l->longest_ns; i++) {
     if (b->queue.count + RONDO_STEP_FETCHES > b->queue.capacity)
       rondo_cuda_launch_move_queue_home(home, b);
@@ -305,22 +375,19 @@ RONDO_FN uint32_t rondo_cuda_launch_steps(const struct rondo_cuda_launch *l,
       pace.pause_ns = RONDO_CUDA_PAUSE_MIN_NS;
     else
       rondo_cuda_launch_rest(&pace, rondo_cuda_launch_status(l, b->index), b, now_ns);
+    uint64_t before_ns = now_ns;
     now_ns = rondo_cuda_launch_now_ns();
+    rondo_cuda_launch_note_tick(b, before_ns, now_ns);
   }
   (void)rondo_block_quit(b, 0);
   return RONDO_CUDA_LAUNCH_CUT;
 }
 
-// One launch of block `index`, by its deciding thread. `fast`: its shared memory, of
-// rondo_cuda_fast_bytes(l->fast_tasks). Returns true if it owned the block.
-RONDO_FN bool rondo_cuda_launch_try_block(const struct rondo_cuda_launch *l, uint32_t index,
-                                          struct rondo_cuda_fast *fast) {
-  if (index >= l->block_count)
-    return false;
+// One residency of a block that the launch owns. The block is disowned after it.
+RONDO_FN void rondo_cuda_launch_reside(const struct rondo_cuda_launch *l, uint32_t index,
+                                       struct rondo_cuda_fast *fast) {
   struct rondo_cuda_block_home *home = rondo_cuda_launch_home(l, index);
   struct rondo_cuda_block_status *status = rondo_cuda_launch_status(l, index);
-  if (!rondo_cuda_launch_try_own(home))
-    return false;
   uint64_t launches = ++home->launches;
   rondo_cuda_launch_report_start(status, launches, l->number);
   rondo_cuda_launch_load(l, home, fast);
@@ -332,7 +399,25 @@ RONDO_FN bool rondo_cuda_launch_try_block(const struct rondo_cuda_launch *l, uin
   rondo_cuda_launch_save(home, fast);
   rondo_cuda_launch_report_leave(status, &fast->block, launches, reason);
   rondo_cuda_launch_disown(home);
-  return true;
+}
+
+// One launch of block `index`, by its deciding thread. `fast`: its shared memory, of
+// rondo_cuda_fast_bytes(l->fast_tasks). Returns true if it owned the block.
+RONDO_FN bool rondo_cuda_launch_try_block(const struct rondo_cuda_launch *l, uint32_t index,
+                                          struct rondo_cuda_fast *fast) {
+  if (index >= l->block_count)
+    return false;
+  struct rondo_cuda_block_home *home = rondo_cuda_launch_home(l, index);
+  uint64_t begun_ns = rondo_cuda_launch_now_ns();
+  bool owned = false;
+  bool stays = true;
+  rondo_cuda_launch_store_tie(l, home);
+  while (stays && rondo_cuda_launch_try_own(home)) {
+    owned = true;
+    rondo_cuda_launch_reside(l, index, fast);
+    stays = rondo_cuda_launch_must_stay(l, home, fast, begun_ns);
+  }
+  return owned;
 }
 
 #endif // RONDO_DAEMON_CUDA_LAUNCH_CORE_H

@@ -2,7 +2,8 @@
 //
 // Allocation and free by the CUDA driver may wait for all that runs on the device. So small pieces
 // are cut from chunks that are kept until the device is closed; only large ones are allocated one
-// by one.
+// by one. No lock is held in a call of the driver: the device may be waiting for a thread that
+// needs the lock.
 #include <sched.h>
 #include <search.h>
 #include <stdio.h>
@@ -16,8 +17,10 @@
 #include "daemon/cuda/cuda_backend.h"
 
 #define SMALLEST_SHIFT 7u // of the smallest piece: RONDO_LINE_BYTES
-#define CHUNK_BYTES (UINT64_C(2) << 20)
-#define LARGE UINT32_MAX // size class of a piece that is a chunk of its own
+// A chunk of device memory has room for 16 links of a large collective between two devices.
+#define DEVICE_CHUNK_BYTES (UINT64_C(32) << 20)
+#define SHARED_CHUNK_BYTES (UINT64_C(2) << 20) // or of device memory, if the driver has no 32 MiB
+#define LARGE UINT32_MAX                       // size class of a piece that is a chunk of its own
 
 #define COPY_BOUND_NS UINT64_C(60000000000)
 #define YIELD_POLLS 200u // before a thread that waits for a stream sleeps between polls
@@ -73,27 +76,46 @@ static void chunk_unmap(const struct rondo_cuda_device *d, int kind, uintptr_t m
   (void)munmap((void *)memory, bytes);
 }
 
-// Finds or makes a chunk with `bytes` free. Null: no memory.
-static struct rondo_cuda_chunk *chunk_find(struct rondo_cuda_device *d, int kind, uint64_t bytes) {
+static uint64_t chunk_bytes(int kind) {
+  return kind == RONDO_MEMORY_DEVICE ? DEVICE_CHUNK_BYTES : SHARED_CHUNK_BYTES;
+}
+
+// Makes a chunk whose first `used` bytes are taken. Returns their address; 0: no memory.
+static uintptr_t chunk_create(struct rondo_cuda_device *d, int kind, uint64_t used) {
+  struct rondo_cuda_chunk *c = malloc(sizeof *c);
+  if (!c)
+    return 0;
+  uint64_t bytes = chunk_bytes(kind);
+  uintptr_t memory = chunk_map(d, kind, bytes);
+  if (!memory && bytes > SHARED_CHUNK_BYTES) {
+    bytes = used > SHARED_CHUNK_BYTES ? used : SHARED_CHUNK_BYTES;
+    memory = chunk_map(d, kind, bytes);
+  }
+  if (!memory) {
+    free(c);
+    return 0;
+  }
+  *c = (struct rondo_cuda_chunk){memory, bytes, used, kind, NULL};
+  pthread_mutex_lock(&d->memory.lock);
+  c->next = d->memory.chunks;
+  d->memory.chunks = c;
+  pthread_mutex_unlock(&d->memory.lock);
+  return memory;
+}
+
+// Cuts `bytes` out of a chunk. Returns 0 if none has room.
+static uintptr_t chunk_cut(struct rondo_cuda_device *d, int kind, uint64_t bytes) {
+  uintptr_t memory = 0;
+  pthread_mutex_lock(&d->memory.lock);
   struct rondo_cuda_chunk *c = d->memory.chunks;
   while (c && (c->kind != kind || c->bytes - c->used < bytes))
     c = c->next;
-  if (c)
-    return c;
-  c = malloc(sizeof *c);
-  if (!c)
-    return NULL;
-  c->memory = chunk_map(d, kind, CHUNK_BYTES);
-  if (!c->memory) {
-    free(c);
-    return NULL;
+  if (c) {
+    memory = c->memory + c->used;
+    c->used += bytes;
   }
-  c->bytes = CHUNK_BYTES;
-  c->used = 0;
-  c->kind = kind;
-  c->next = d->memory.chunks;
-  d->memory.chunks = c;
-  return c;
+  pthread_mutex_unlock(&d->memory.lock);
+  return memory;
 }
 
 // --------------------------------------------------------------------- pieces --
@@ -104,8 +126,10 @@ static int piece_compare(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-static uint32_t size_class_of(uint64_t bytes) {
-  for (uint32_t k = 0; k + SMALLEST_SHIFT < RONDO_CUDA_SIZE_CLASSES; k++)
+// A piece takes at most half a chunk.
+static uint32_t size_class_of(int kind, uint64_t bytes) {
+  for (uint32_t k = 0;
+       k + SMALLEST_SHIFT < RONDO_CUDA_SIZE_CLASSES && bytes <= chunk_bytes(kind) / 2; k++)
     if (bytes <= UINT64_C(1) << (k + SMALLEST_SHIFT))
       return k;
   return LARGE;
@@ -116,11 +140,8 @@ static uintptr_t piece_memory(struct rondo_cuda_device *d, int kind, uint32_t k,
   if (k == LARGE)
     return chunk_map(d, kind, bytes);
   uint64_t size = UINT64_C(1) << (k + SMALLEST_SHIFT);
-  struct rondo_cuda_chunk *c = chunk_find(d, kind, size);
-  if (!c)
-    return 0;
-  c->used += size;
-  return c->memory + c->used - size;
+  uintptr_t memory = chunk_cut(d, kind, size);
+  return memory ? memory : chunk_create(d, kind, size);
 }
 
 static struct rondo_cuda_piece *piece_create(struct rondo_cuda_device *d, int kind, uint32_t k,
@@ -137,32 +158,58 @@ static struct rondo_cuda_piece *piece_create(struct rondo_cuda_device *d, int ki
   return NULL;
 }
 
-// Puts a piece on its idle list, or frees a large one. Called with the memory lock.
+// An idle piece, or null.
+static struct rondo_cuda_piece *piece_reuse(struct rondo_cuda_device *d, int kind, uint32_t k) {
+  if (k == LARGE)
+    return NULL;
+  pthread_mutex_lock(&d->memory.lock);
+  struct rondo_cuda_piece *p = d->memory.idle[kind][k];
+  if (p)
+    d->memory.idle[kind][k] = p->next;
+  pthread_mutex_unlock(&d->memory.lock);
+  return p;
+}
+
+// Puts a piece on its idle list, or frees a large one.
 static void piece_release(struct rondo_cuda_device *d, struct rondo_cuda_piece *p) {
   if (p->size_class == LARGE) {
     chunk_unmap(d, p->kind, p->memory, p->bytes);
     free(p);
     return;
   }
+  pthread_mutex_lock(&d->memory.lock);
   p->next = d->memory.idle[p->kind][p->size_class];
   d->memory.idle[p->kind][p->size_class] = p;
+  pthread_mutex_unlock(&d->memory.lock);
 }
 
 // Takes an idle piece or makes one, and adds it to those in use.
 static struct rondo_cuda_piece *piece_take(struct rondo_cuda_device *d, int kind, uint64_t bytes) {
-  uint32_t k = size_class_of(bytes);
-  pthread_mutex_lock(&d->memory.lock);
-  struct rondo_cuda_piece *p = k == LARGE ? NULL : d->memory.idle[kind][k];
-  if (p)
-    d->memory.idle[kind][k] = p->next;
-  else
+  uint32_t k = size_class_of(kind, bytes);
+  struct rondo_cuda_piece *p = piece_reuse(d, kind, k);
+  if (!p)
     p = piece_create(d, kind, k, bytes);
-  if (p) {
-    p->bytes = bytes;
-    if (!tsearch(p, &d->memory.in_use, piece_compare)) {
-      piece_release(d, p);
-      p = NULL;
-    }
+  if (!p)
+    return NULL;
+  p->bytes = bytes;
+  pthread_mutex_lock(&d->memory.lock);
+  bool is_added = tsearch(p, &d->memory.in_use, piece_compare) != NULL;
+  pthread_mutex_unlock(&d->memory.lock);
+  if (is_added)
+    return p;
+  piece_release(d, p);
+  return NULL;
+}
+
+// Takes the piece at an address out of those in use. Null: there is none.
+static struct rondo_cuda_piece *piece_remove(struct rondo_cuda_device *d, const void *memory) {
+  struct rondo_cuda_piece key = {.memory = (uintptr_t)memory};
+  struct rondo_cuda_piece *p = NULL;
+  pthread_mutex_lock(&d->memory.lock);
+  struct rondo_cuda_piece **found = tfind(&key, &d->memory.in_use, piece_compare);
+  if (found) {
+    p = *found;
+    tdelete(p, &d->memory.in_use, piece_compare);
   }
   pthread_mutex_unlock(&d->memory.lock);
   return p;
@@ -186,17 +233,74 @@ CUresult rondo_cuda_await(const struct rondo_cuda_device *d, CUstream stream,
   return result;
 }
 
-// Waits for a copy that was submitted to the copy stream with `result`. Called with the copy lock.
-static int copy_await(const struct rondo_cuda_device *d, CUresult result) {
+// A stream for copies, and page-locked memory through which they go. One thread at a time uses a
+// copier; there are as many as threads have copied at once.
+struct rondo_cuda_copier {
+  CUstream stream;
+  void *staging;
+  struct rondo_cuda_copier *next;
+};
+
+static void copier_destroy(struct rondo_cuda_device *d, struct rondo_cuda_copier *copier) {
+  if (copier->stream)
+    (void)d->api->stream_destroy(copier->stream);
+  rondo_cuda_free(&d->base, RONDO_MEMORY_SHARED, copier->staging);
+  free(copier);
+}
+
+// Null: there is no stream or no memory.
+static struct rondo_cuda_copier *copier_create(struct rondo_cuda_device *d) {
+  struct rondo_cuda_copier *copier = calloc(1, sizeof *copier);
+  if (!copier)
+    return NULL;
+  copier->staging = rondo_cuda_alloc(&d->base, RONDO_MEMORY_SHARED, RONDO_CUDA_STAGING_BYTES);
+  if (copier->staging && d->api->stream_create_with_priority(
+                             &copier->stream, CU_STREAM_NON_BLOCKING, d->priority) == CUDA_SUCCESS)
+    return copier;
+  copier->stream = NULL;
+  copier_destroy(d, copier);
+  return NULL;
+}
+
+static void copier_give(struct rondo_cuda_device *d, struct rondo_cuda_copier *copier) {
+  pthread_mutex_lock(&d->memory.lock);
+  copier->next = d->memory.copiers;
+  d->memory.copiers = copier;
+  pthread_mutex_unlock(&d->memory.lock);
+}
+
+// An idle copier, or a new one. Null: there is none.
+static struct rondo_cuda_copier *copier_take(struct rondo_cuda_device *d) {
+  pthread_mutex_lock(&d->memory.lock);
+  struct rondo_cuda_copier *copier = d->memory.copiers;
+  if (copier)
+    d->memory.copiers = copier->next;
+  pthread_mutex_unlock(&d->memory.lock);
+  return copier ? copier : copier_create(d);
+}
+
+// Waits for a copy that was submitted to the copier with `result`.
+static int copier_await(const struct rondo_cuda_device *d, const struct rondo_cuda_copier *copier,
+                        CUresult result) {
   if (result == CUDA_SUCCESS)
-    result = rondo_cuda_await(d, d->copies, rondo_now_ns() + COPY_BOUND_NS);
+    result = rondo_cuda_await(d, copier->stream, rondo_now_ns() + COPY_BOUND_NS);
   return result == CUDA_SUCCESS ? RONDO_SUCCESS : RONDO_ERR_SYSTEM;
 }
 
+int rondo_cuda_memory_init(struct rondo_cuda_device *d) {
+  struct rondo_cuda_copier *copier = copier_create(d);
+  if (!copier)
+    return RONDO_ERR_NO_MEMORY;
+  copier_give(d, copier);
+  return RONDO_SUCCESS;
+}
+
 int rondo_cuda_zero(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes) {
-  pthread_mutex_lock(&d->copy_lock);
-  int status = copy_await(d, d->api->memset_d8_async(memory, 0, bytes, d->copies));
-  pthread_mutex_unlock(&d->copy_lock);
+  struct rondo_cuda_copier *copier = copier_take(d);
+  if (!copier)
+    return RONDO_ERR_SYSTEM;
+  int status = copier_await(d, copier, d->api->memset_d8_async(memory, 0, bytes, copier->stream));
+  copier_give(d, copier);
   return status;
 }
 
@@ -221,35 +325,33 @@ void *rondo_cuda_alloc(struct rondo_device *device, int kind, uint64_t bytes) {
 
 void rondo_cuda_free(struct rondo_device *device, int kind, void *memory) {
   struct rondo_cuda_device *d = rondo_cuda_device_of(device);
-  struct rondo_cuda_piece key = {.memory = (uintptr_t)memory};
   struct rondo_cuda_scope scope;
   (void)kind;
   if (!memory)
     return;
+  struct rondo_cuda_piece *p = piece_remove(d, memory);
+  if (!p)
+    return;
   rondo_cuda_enter_to_free(d, &scope);
-  pthread_mutex_lock(&d->memory.lock);
-  struct rondo_cuda_piece **found = tfind(&key, &d->memory.in_use, piece_compare);
-  if (found) {
-    struct rondo_cuda_piece *p = *found;
-    tdelete(p, &d->memory.in_use, piece_compare);
-    piece_release(d, p);
-  }
-  pthread_mutex_unlock(&d->memory.lock);
+  piece_release(d, p);
   rondo_cuda_leave(&scope);
 }
 
-// Copies up to RONDO_CUDA_STAGING_BYTES through the staging memory. Called in the device's context,
-// with the copy lock.
-static int stage_write(const struct rondo_cuda_device *d, uint64_t to, const void *from,
-                       uint64_t bytes) {
-  memcpy(d->staging, from, bytes);
-  return copy_await(d, d->api->memcpy_htod_async(to, d->staging, bytes, d->copies));
+// Copies up to RONDO_CUDA_STAGING_BYTES through the copier's staging memory. Called in the device's
+// context.
+static int copier_write(const struct rondo_cuda_device *d, const struct rondo_cuda_copier *copier,
+                        uint64_t to, const void *from, uint64_t bytes) {
+  memcpy(copier->staging, from, bytes);
+  return copier_await(d, copier,
+                      d->api->memcpy_htod_async(to, copier->staging, bytes, copier->stream));
 }
 
-static int stage_read(const struct rondo_cuda_device *d, void *to, uint64_t from, uint64_t bytes) {
-  int status = copy_await(d, d->api->memcpy_dtoh_async(d->staging, from, bytes, d->copies));
+static int copier_read(const struct rondo_cuda_device *d, const struct rondo_cuda_copier *copier,
+                       void *to, uint64_t from, uint64_t bytes) {
+  int status = copier_await(
+      d, copier, d->api->memcpy_dtoh_async(copier->staging, from, bytes, copier->stream));
   if (status == RONDO_SUCCESS)
-    memcpy(to, d->staging, bytes);
+    memcpy(to, copier->staging, bytes);
   return status;
 }
 
@@ -257,18 +359,20 @@ static int stage_read(const struct rondo_cuda_device *d, void *to, uint64_t from
 static int device_transfer(struct rondo_cuda_device *d, char *host, uint64_t device, uint64_t bytes,
                            bool is_write) {
   struct rondo_cuda_scope scope;
-  int status = RONDO_SUCCESS;
   if (rondo_cuda_enter(d, &scope) != CUDA_SUCCESS)
     return RONDO_ERR_SYSTEM;
-  pthread_mutex_lock(&d->copy_lock);
+  struct rondo_cuda_copier *copier = copier_take(d);
+  int status = copier ? RONDO_SUCCESS : RONDO_ERR_SYSTEM;
   while (bytes && status == RONDO_SUCCESS) {
     uint64_t part = bytes < RONDO_CUDA_STAGING_BYTES ? bytes : RONDO_CUDA_STAGING_BYTES;
-    status = is_write ? stage_write(d, device, host, part) : stage_read(d, host, device, part);
+    status = is_write ? copier_write(d, copier, device, host, part)
+                      : copier_read(d, copier, host, device, part);
     host += part;
     device += part;
     bytes -= part;
   }
-  pthread_mutex_unlock(&d->copy_lock);
+  if (copier)
+    copier_give(d, copier);
   rondo_cuda_leave(&scope);
   return status;
 }
@@ -285,14 +389,17 @@ int rondo_cuda_read(struct rondo_device *device, void *to, uint64_t from, uint64
 struct origin {
   unsigned type; // CUmemorytype
   int ordinal;   // of the device
+  unsigned is_managed;
+  unsigned is_plain; // from cuMemAlloc, and neither of a pool nor mapped by the application
 };
 
 static struct origin origin_find(const struct rondo_cuda_device *d, uint64_t address) {
-  struct origin o = {0, -1};
-  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-  void *data[] = {&o.type, &o.ordinal};
-  if (d->api->pointer_get_attributes(2, attributes, data, address) != CUDA_SUCCESS)
+  struct origin o = {.ordinal = -1};
+  CUpointer_attribute attributes[] = {
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+  void *data[] = {&o.type, &o.ordinal, &o.is_managed, &o.is_plain};
+  if (d->api->pointer_get_attributes(4, attributes, data, address) != CUDA_SUCCESS)
     o.type = 0;
   return o;
 }
@@ -302,20 +409,29 @@ static bool is_device_memory(const struct rondo_cuda_device *d, const void *memo
   return origin_find(d, (uint64_t)(uintptr_t)memory).type == CU_MEMORYTYPE_DEVICE;
 }
 
+// True if a device to which peer access was enabled can use the memory. Peer access covers what
+// cuMemAlloc returns, and neither pools (cudaMallocAsync) nor mappings of the application
+// (PyTorch's expandable segments); those have rights of their own, which the application sets.
+static bool origin_is_shared(const struct origin *o) {
+  return !o->is_managed && (o->type == CU_MEMORYTYPE_HOST || o->is_plain);
+}
+
 // Memory of another device is reachable only if a rank of this process opened that device.
 static bool can_reach(const struct rondo_cuda_device *d, const struct origin *o) {
-  return o->ordinal == d->ordinal || o->type == CU_MEMORYTYPE_HOST ||
-         rondo_cuda_can_access(d, o->ordinal);
+  if (o->ordinal == d->ordinal || o->type == CU_MEMORYTYPE_HOST || o->is_managed)
+    return true;
+  return o->is_plain && rondo_cuda_can_access(d, o->ordinal);
 }
 
 // Checks the first and the last byte and not the allocation: a buffer may span several.
 int rondo_cuda_check_buffer(struct rondo_device *device, const void *memory, uint64_t bytes,
-                            char *why) {
+                            bool *is_private, char *why) {
   const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
   uint64_t first = (uint64_t)(uintptr_t)memory;
   const uint64_t ends[] = {first, first + bytes - 1};
   for (int i = 0; i < 2 && bytes; i++) {
     struct origin o = origin_find(d, ends[i]);
+    *is_private |= !o.type || !origin_is_shared(&o);
     if (!o.type && d->pageable)
       continue;
     if (!o.type) {
@@ -324,8 +440,10 @@ int rondo_cuda_check_buffer(struct rondo_device *device, const void *memory, uin
       return RONDO_ERR_INVALID;
     }
     if (!can_reach(d, &o)) {
-      snprintf(why, RONDO_WHY_BYTES, "%#llx is memory of device %d, which device %d cannot reach",
-               (unsigned long long)ends[i], o.ordinal, d->ordinal);
+      snprintf(why, RONDO_WHY_BYTES, "%#llx is memory of device %d, which device %d cannot reach%s",
+               (unsigned long long)ends[i], o.ordinal, d->ordinal,
+               o.is_plain ? ""
+                          : ": it is of a pool or a mapping, which peer access does not cover");
       return RONDO_ERR_INVALID;
     }
   }
@@ -336,9 +454,12 @@ static int device_copy(struct rondo_cuda_device *d, uint64_t dst, uint64_t src, 
   struct rondo_cuda_scope scope;
   if (rondo_cuda_enter(d, &scope) != CUDA_SUCCESS)
     return RONDO_ERR_SYSTEM;
-  pthread_mutex_lock(&d->copy_lock);
-  int status = copy_await(d, d->api->memcpy_dtod_async(dst, src, bytes, d->copies));
-  pthread_mutex_unlock(&d->copy_lock);
+  struct rondo_cuda_copier *copier = copier_take(d);
+  int status = RONDO_ERR_SYSTEM;
+  if (copier) {
+    status = copier_await(d, copier, d->api->memcpy_dtod_async(dst, src, bytes, copier->stream));
+    copier_give(d, copier);
+  }
   rondo_cuda_leave(&scope);
   return status;
 }
@@ -372,8 +493,11 @@ static void pieces_free(struct rondo_cuda_device *d) {
 }
 
 void rondo_cuda_memory_fini(struct rondo_cuda_device *d) {
-  if (d->staging)
-    rondo_cuda_free(&d->base, RONDO_MEMORY_SHARED, d->staging);
+  while (d->memory.copiers) {
+    struct rondo_cuda_copier *copier = d->memory.copiers;
+    d->memory.copiers = copier->next;
+    copier_destroy(d, copier);
+  }
   pieces_free(d);
   while (d->memory.chunks) {
     struct rondo_cuda_chunk *c = d->memory.chunks;

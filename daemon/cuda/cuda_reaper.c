@@ -11,11 +11,13 @@
 #define SLEEP_MIN_NS 20000u
 #define SLEEP_MAX_NS 200000u
 #define DEEP_BOUND_NS 1000000000u
+#define AWAKE_NS 10000000u // for so long after a stream was seen to wait the reaper does not sleep
 
 struct reaper {
   uint32_t is_parked; // K2
   uint32_t signal;    // futex
-  uint8_t line[RONDO_LINE_BYTES - 8];
+  uint64_t sleeps;
+  uint8_t line[RONDO_LINE_BYTES - 16];
   struct rondo_cuda_watch watch; // its lock is held during a pass
 };
 
@@ -30,16 +32,28 @@ static bool daemon_serve(const struct rondo_cuda_daemon *d) {
   return d->base.service(d->base.owner);
 }
 
+// True while a stream may wait for what the reaper does: it submits the runs of graphs, and those
+// tied runs that the device had no room for.
+static bool daemon_has_waiting_stream(const struct rondo_cuda_daemon *d, bool moved) {
+  bool waits = moved && rondo_load_seq_cst_u32(&d->base.captured_runs) != 0;
+  if (rondo_load_relaxed_u32(&d->base.tied_runs))
+    for (uint32_t b = 0; b < d->block_count && !waits; b++)
+      waits = rondo_cuda_block_is_resident(&d->status[b]);
+  return waits;
+}
+
 struct pass_view {
-  bool moved, unfinished;
+  bool moved, unfinished, waited_for;
 };
 
 static struct pass_view reaper_pass(void) {
-  struct pass_view seen = {0, 0};
+  struct pass_view seen = {0};
   pthread_mutex_lock(&reaper.watch.lock);
   for (uint32_t i = 0; i < reaper.watch.count; i++) {
     struct rondo_cuda_daemon *d = reaper.watch.daemons[i];
-    seen.moved |= daemon_serve(d);
+    bool moved = daemon_serve(d);
+    seen.moved |= moved;
+    seen.waited_for |= daemon_has_waiting_stream(d, moved);
     seen.unfinished |= rondo_load_seq_cst_u64(&d->base.outstanding) != 0 ||
                        rondo_load_seq_cst_u32(&d->base.captured_runs) != 0;
   }
@@ -71,21 +85,37 @@ static uint64_t pause_ns_after(uint32_t looks) {
   return sleep_ns < SLEEP_MAX_NS ? sleep_ns : SLEEP_MAX_NS;
 }
 
+// Pauses after the `looks`-th fruitless poll. `waited_ns`: when a stream was last seen to wait.
+static void reaper_pause(uint32_t looks, uint64_t waited_ns) {
+  const struct timespec pause = {0, (long)pause_ns_after(looks)};
+  if (!pause.tv_nsec)
+    return;
+  if (rondo_now_ns() - waited_ns < AWAKE_NS) {
+    sched_yield();
+    return;
+  }
+  rondo_store_relaxed_u64(&reaper.sleeps, reaper.sleeps + 1);
+  nanosleep(&pause, NULL);
+}
+
+uint64_t rondo_cuda_reaper_sleeps(void) { return rondo_load_relaxed_u64(&reaper.sleeps); }
+
 static void *reaper_main(void *arg) {
   (void)arg;
   uint32_t looks = 0;
+  uint64_t waited_ns = 0;
   for (;;) {
     uint32_t signal = rondo_load_acquire_u32(&reaper.signal);
     struct pass_view seen = reaper_pass();
+    if (seen.waited_for)
+      waited_ns = rondo_now_ns();
     if (seen.moved) {
       looks = 0;
     } else if (!seen.unfinished) {
       reaper_park(signal);
       looks = 0;
     } else {
-      const struct timespec pause = {0, (long)pause_ns_after(looks++)};
-      if (pause.tv_nsec)
-        nanosleep(&pause, NULL);
+      reaper_pause(looks++, waited_ns);
     }
   }
   return NULL;

@@ -1,8 +1,13 @@
 // Runs in stream order, by stream memory operations: these hold no multiprocessor and need no CPU
 // thread.
+//
+// Before a stream waits for a run, a launch of the daemon for this run is enqueued in a launch
+// stream, behind an event of the waiting stream. So the run needs no further call of the CUDA
+// driver: while a stream waits, such a call could wait for that stream (docs/tour.md).
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "daemon/cuda/cuda_backend.h"
 
 static CUstreamBatchMemOpParams op_write_value(const uint64_t *word, uint64_t value) {
@@ -52,29 +57,121 @@ static int stream_check(const struct rondo_cuda_device *device, CUstream stream,
   return RONDO_ERR_INVALID;
 }
 
-// `values`: the request, then two for the wait. Enqueues those of `parts`.
 static int stream_enqueue(const struct rondo_cuda_device *device, CUstream stream,
-                          CUstreamBatchMemOpParams *values, unsigned parts, char *why) {
-  unsigned first = parts & RONDO_STREAM_ASK ? 0 : 1;
-  unsigned end = parts & RONDO_STREAM_WAIT ? 3 : 1;
-  CUresult result = device->api->stream_batch_mem_op(stream, end - first, values + first, 0);
+                          CUstreamBatchMemOpParams *values, unsigned count, char *why) {
+  CUresult result = device->api->stream_batch_mem_op(stream, count, values, 0);
   return result == CUDA_SUCCESS ? RONDO_SUCCESS : stream_refuse(result, "cuStreamBatchMemOp", why);
+}
+
+// -------------------------------------------------------------- launch streams --
+
+static bool launch_stream_try_take(struct rondo_cuda_launch_stream *s) {
+  return rondo_try_swap_seq_cst_u32(&s->is_taken, 0, 1);
+}
+
+static void launch_stream_release(struct rondo_cuda_launch_stream *s) {
+  rondo_store_seq_cst_u32(&s->is_taken, 0);
+}
+
+// Takes the launch stream that belongs to `stream`, else one whose launches have all ended. Returns
+// null if there is none. Called in the device's context.
+static struct rondo_cuda_launch_stream *launch_stream_take(struct rondo_cuda_daemon *d,
+                                                           CUstream stream) {
+  struct rondo_cuda_launch_stream *const end = d->launch_streams + RONDO_CUDA_TIES;
+  for (struct rondo_cuda_launch_stream *s = d->launch_streams; s < end; s++) {
+    if (!launch_stream_try_take(s))
+      continue;
+    if (s->is_bound && s->stream == stream)
+      return s;
+    launch_stream_release(s);
+  }
+  for (struct rondo_cuda_launch_stream *s = d->launch_streams; s < end; s++) {
+    if (!launch_stream_try_take(s))
+      continue;
+    s->is_bound = d->device->api->stream_query(s->handle) == CUDA_SUCCESS;
+    s->stream = stream;
+    if (s->is_bound)
+      return s;
+    launch_stream_release(s);
+  }
+  return NULL;
+}
+
+// Enqueues a launch that begins when the stream has done what it has been given so far.
+static CUresult launch_stream_launch(const struct rondo_cuda_daemon *d,
+                                     const struct rondo_cuda_launch_stream *s,
+                                     const struct rondo_stream_words *words, uint64_t ticket) {
+  const struct rondo_cuda_api *api = d->device->api;
+  struct rondo_cuda_launch launch = d->launch;
+  launch.words = (uint64_t)(uintptr_t)words;
+  launch.ticket = ticket;
+  launch.tie = (uint32_t)(s - d->launch_streams);
+  CUresult result = api->event_record(s->reached, s->stream);
+  if (result == CUDA_SUCCESS)
+    result = api->stream_wait_event(s->handle, s->reached, 0);
+  return result == CUDA_SUCCESS ? rondo_cuda_launch(d, s->handle, launch) : result;
+}
+
+// Enqueues a launch for a run that the stream is about to wait for, and that was submitted. Returns
+// false if the launcher has to launch for it. Called in the device's context.
+static bool daemon_try_launch_for(struct rondo_cuda_daemon *d, CUstream stream,
+                                  const struct rondo_stream_words *words, uint64_t ticket) {
+  // A blocking launch would return when the stream has reached the run.
+  if (d->device->residency_ns || !rondo_cuda_can_stay(d->device))
+    return false;
+  rondo_fetch_add_seq_cst_u32(&d->enqueuing, 1);
+  struct rondo_cuda_launch_stream *s =
+      rondo_cuda_launcher_is_held(d->device) ? NULL : launch_stream_take(d, stream);
+  bool has_launch = s && launch_stream_launch(d, s, words, ticket) == CUDA_SUCCESS;
+  if (s)
+    launch_stream_release(s);
+  rondo_fetch_add_seq_cst_u32(&d->enqueuing, UINT32_MAX);
+  return has_launch;
+}
+
+static void daemon_note_ask(struct rondo_cuda_daemon *d) {
+  if (rondo_load_relaxed_u32(&d->base.tied_runs) == 0)
+    rondo_store_relaxed_u32(&d->lacks_launch, 0);
+  rondo_store_relaxed_u64(&d->asked_ns, rondo_now_ns());
+  rondo_fetch_add_seq_cst_u32(&d->asking, 1);
+}
+
+// `has_launch`: the run has a launch.
+static void daemon_note_wait(struct rondo_cuda_daemon *d, bool has_launch) {
+  if (!has_launch)
+    rondo_store_seq_cst_u32(&d->lacks_launch, 1);
+  rondo_fetch_add_seq_cst_u32(&d->asking, UINT32_MAX);
+}
+
+static int stream_enqueue_ask(struct rondo_cuda_daemon *d, CUstream stream,
+                              CUstreamBatchMemOpParams *ask, char *why) {
+  int status = stream_check(d->device, stream, why);
+  if (status == RONDO_SUCCESS)
+    status = stream_enqueue(d->device, stream, ask, 1, why);
+  if (status == RONDO_SUCCESS)
+    daemon_note_ask(d);
+  return status;
 }
 
 int rondo_cuda_enqueue(struct rondo_daemon *base, void *stream, struct rondo_stream_words *words,
                        uint64_t ticket, unsigned parts, char *why) {
-  const struct rondo_cuda_device *device = rondo_cuda_daemon_of(base)->device;
-  CUstreamBatchMemOpParams values[] = {
-      op_write_value(&words->doorbell, ticket),
+  struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  CUstreamBatchMemOpParams ask = op_write_value(&words->doorbell, ticket);
+  CUstreamBatchMemOpParams wait[] = {
       op_wait_value(&words->completion, ticket, CU_STREAM_WAIT_VALUE_GEQ),
       op_write_value(&words->passed, ticket)};
   struct rondo_cuda_scope scope;
-  CUresult result = rondo_cuda_enter(device, &scope);
+  CUresult result = rondo_cuda_enter(d->device, &scope);
+  int status = RONDO_SUCCESS;
   if (result != CUDA_SUCCESS)
     return stream_refuse(result, "cuCtxPushCurrent", why);
-  int status = stream_check(device, stream, why);
-  if (status == RONDO_SUCCESS)
-    status = stream_enqueue(device, stream, values, parts, why);
+  if (parts & RONDO_STREAM_ASK)
+    status = stream_enqueue_ask(d, stream, &ask, why);
+  if (status == RONDO_SUCCESS && parts & RONDO_STREAM_WAIT) {
+    bool has_launch = daemon_try_launch_for(d, stream, words, ticket);
+    status = stream_enqueue(d->device, stream, wait, 2, why);
+    daemon_note_wait(d, has_launch);
+  }
   rondo_cuda_leave(&scope);
   return status;
 }
@@ -163,8 +260,10 @@ int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct ron
   }
   if (parts & RONDO_STREAM_ASK)
     status = capture_own(device, graph, c, status, why);
+  unsigned first = parts & RONDO_STREAM_ASK ? 0 : 1;
+  unsigned end = parts & RONDO_STREAM_WAIT ? 3 : 1;
   if (status == RONDO_SUCCESS)
-    status = stream_enqueue(device, stream, values, parts, why);
+    status = stream_enqueue(device, stream, values + first, end - first, why);
   rondo_cuda_leave(&scope);
   return status;
 }

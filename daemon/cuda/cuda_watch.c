@@ -20,7 +20,7 @@ int rondo_cuda_watch_add(struct rondo_cuda_watch *w, struct rondo_cuda_daemon *d
   pthread_mutex_lock(&w->lock);
   int status = watch_reserve(w);
   if (status == RONDO_SUCCESS && !w->is_started) {
-    if (pthread_create(&w->thread, NULL, w->main, NULL) == 0) {
+    if (pthread_create(&w->thread, NULL, w->main, w) == 0) {
       pthread_setname_np(w->thread, w->name);
       w->is_started = true;
     } else {

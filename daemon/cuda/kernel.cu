@@ -216,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(RONDO_CUDA_MAX_THREADS, 1)
     mover_loop();
     return;
   }
-  if (threadIdx.x != 0)
+  if (threadIdx.x != 0) // lane 0 decides
     return;
   (void)rondo_cuda_launch_try_block(&launch, blockIdx.x, fast);
   command.kind = RONDO_MOVER_END;

@@ -34,10 +34,12 @@ enum rondo_memory_kind {
 // What two devices of one process can access, if a rank on `from` sends to a rank on `to`.
 enum rondo_reach {
   RONDO_REACH_MEMORY = 1, // the sender's device `from` can access memory of the device `to`
-  // The receiver's device `to` can access every user buffer that check_buffer accepts for `from`.
-  RONDO_REACH_BUFFERS = 2
+  // The receiver's device `to` can access every user buffer that check_buffer accepts for `from`,
+  // except private ones.
+  RONDO_REACH_BUFFERS = 2,
+  RONDO_REACH_PRIVATE = 4 // ... private ones, too
 };
-#define RONDO_REACH_ALL (RONDO_REACH_MEMORY | RONDO_REACH_BUFFERS)
+#define RONDO_REACH_ALL (RONDO_REACH_MEMORY | RONDO_REACH_BUFFERS | RONDO_REACH_PRIVATE)
 
 enum rondo_block_change { RONDO_BLOCK_STARTED = 0, RONDO_BLOCK_QUIT = 1, RONDO_BLOCK_CHANGES = 2 };
 
@@ -74,7 +76,10 @@ struct rondo_daemon {
   uint64_t outstanding;                                   // runs submitted and not completed (H3)
   uint64_t ended_ns;      // rondo_now_ns when a block last ended a run; 0: not known
   uint32_t captured_runs; // runs in CUDA graphs, whose launch may submit them at any time
-  uint8_t submission_line[RONDO_LINE_BYTES - sizeof(struct rondo_sq_producer) - 20];
+  // Outstanding runs that a stream waits for, without those of graphs; written with the rank's
+  // lock.
+  uint32_t tied_runs;
+  uint8_t submission_line[RONDO_LINE_BYTES - sizeof(struct rondo_sq_producer) - 24];
   // Constant after creation.
   const struct rondo_driver *driver;
   struct rondo_device *device;
@@ -228,6 +233,9 @@ struct rondo_driver {
   void (*close)(struct rondo_device *device);
   // The device's NUMA node, -1 if unknown. Null: the node of the calling thread.
   int (*node)(const struct rondo_device *device);
+  // The device's PCI address, domain << 16 | bus << 8 | device << 3 | function; 0 if unknown. Null:
+  // the device is no PCI device.
+  uint64_t (*pci)(const struct rondo_device *device);
   // Allocates zeroed memory, aligned to RONDO_LINE_BYTES. `kind`: enum rondo_memory_kind. Returns
   // null if there is no memory. Never waits for a daemon.
   void *(*alloc)(struct rondo_device *device, int kind, uint64_t bytes);
@@ -253,8 +261,10 @@ struct rondo_driver {
   // `reach`, every device can access everything.
   unsigned (*reach)(struct rondo_device *from, struct rondo_device *to, char *why);
   // Returns RONDO_SUCCESS if the device can access the whole user buffer, else RONDO_ERR_INVALID.
-  // Null: the device can access all memory of this process.
-  int (*check_buffer)(struct rondo_device *device, const void *memory, uint64_t bytes, char *why);
+  // Sets `is_private` if other devices may be unable to access it. May wait for the device. Null:
+  // the device can access all memory of this process, and so can all others.
+  int (*check_buffer)(struct rondo_device *device, const void *memory, uint64_t bytes,
+                      bool *is_private, char *why);
 
   const struct rondo_sharing *sharing; // null if is_direct
   const struct rondo_setup *setup;     // null if is_direct
@@ -309,7 +319,8 @@ struct rondo_driver {
   // ---- streams ----
   // Enqueues `parts` (RONDO_STREAM_ASK, RONDO_STREAM_WAIT) in the application's stream. ASK: the
   // stream writes the ticket to words->doorbell. WAIT: the stream waits until words->completion has
-  // reached the ticket, then writes the ticket to words->passed. The call waits while the stream is
+  // reached the ticket, then writes the ticket to words->passed. The run is submitted between ASK
+  // and WAIT: the WAIT may only return when the run has ended. The call waits while the stream is
   // full. Therefore the caller must not hold a lock that the end of a run needs. Returns
   // RONDO_SUCCESS; or RONDO_ERR_INVALID, RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM, and nothing is
   // enqueued. Null: the backend has no streams.

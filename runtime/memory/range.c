@@ -3,14 +3,17 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/platform.h"
 #include "runtime/memory/extents.h"
 #include <rondo/status.h>
 
 #define PART_BYTES (UINT64_C(8) << 20) // smallest part
+#define HEAD_BYTES ((uint64_t)RONDO_RANGE_SLOTS * RONDO_RANGE_SLOT_BYTES)
 
 struct part {
   struct rondo_range_part is;
@@ -19,7 +22,9 @@ struct part {
 };
 
 struct rondo_range {
-  pthread_mutex_t lock;
+  pthread_mutex_t lock;     // not held in calls of the driver, which may wait for the device
+  pthread_cond_t unclaimed; // is_claimed has become false
+  bool is_claimed;          // a thread changes `used`, `devices` or the list of parts
   uint64_t base, bytes, used;
   int is_adopted;                // something else owns the memory
   struct rondo_device **devices; // may use it; the first one reserved it
@@ -43,7 +48,29 @@ static struct rondo_range *range_create_empty(struct rondo_device *device, uint6
   r->devices[0] = device;
   r->device_count = 1;
   r->bytes = bytes;
+  pthread_mutex_init(&r->lock, NULL);
+  pthread_cond_init(&r->unclaimed, NULL);
   return r;
+}
+
+static void range_free(struct rondo_range *r) {
+  pthread_cond_destroy(&r->unclaimed);
+  pthread_mutex_destroy(&r->lock);
+  free(r->parts);
+  free(r->devices);
+  free(r);
+}
+
+// Lets this thread alone change the range. Releases the lock while another thread does.
+static void range_claim(struct rondo_range *r) {
+  while (r->is_claimed)
+    pthread_cond_wait(&r->unclaimed, &r->lock);
+  r->is_claimed = true;
+}
+
+static void range_unclaim(struct rondo_range *r) {
+  r->is_claimed = false;
+  pthread_cond_broadcast(&r->unclaimed);
 }
 
 int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo_range **range,
@@ -55,11 +82,9 @@ int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo
   }
   int status = range_sharing(r)->reserve(device, &r->base, &r->bytes, why);
   if (status != RONDO_SUCCESS) {
-    free(r->devices);
-    free(r);
+    range_free(r);
     return status;
   }
-  pthread_mutex_init(&r->lock, NULL);
   *range = r;
   return RONDO_SUCCESS;
 }
@@ -70,11 +95,8 @@ int rondo_range_adopt(struct rondo_device *device, uint64_t base, uint64_t bytes
   if (r)
     r->parts = calloc(1, sizeof *r->parts);
   if (!r || !r->parts || !rondo_extents_try_add(&r->parts->extents, 0, bytes)) {
-    if (r) {
-      free(r->parts);
-      free(r->devices);
-    }
-    free(r);
+    if (r)
+      range_free(r);
     return RONDO_ERR_NO_MEMORY;
   }
   r->base = base;
@@ -83,7 +105,6 @@ int rondo_range_adopt(struct rondo_device *device, uint64_t base, uint64_t bytes
   r->parts->is = (struct rondo_range_part){0, bytes, -1};
   r->parts->device = device;
   r->part_count = 1;
-  pthread_mutex_init(&r->lock, NULL);
   *range = r;
   return RONDO_SUCCESS;
 }
@@ -101,32 +122,35 @@ void rondo_range_destroy(struct rondo_range *r) {
   }
   if (!r->is_adopted)
     range_sharing(r)->release(r->devices[0], r->base, r->bytes);
-  pthread_mutex_destroy(&r->lock);
-  free(r->parts);
-  free(r->devices);
-  free(r);
+  range_free(r);
 }
 
-int rondo_range_admit(struct rondo_range *r, struct rondo_device *device, char *why) {
-  int status = RONDO_SUCCESS;
-  pthread_mutex_lock(&r->lock);
-  for (uint32_t i = 0; i < r->device_count; i++) {
-    if (r->devices[i] == device) {
-      pthread_mutex_unlock(&r->lock);
-      return RONDO_SUCCESS;
-    }
-  }
+// Adds a device to a range that this thread has claimed. Releases the lock meanwhile.
+static int range_add_device(struct rondo_range *r, struct rondo_device *device, char *why) {
   // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
   struct rondo_device **grown = realloc(r->devices, (r->device_count + 1) * sizeof *grown);
-  if (grown)
-    r->devices = grown;
-  else
-    status = RONDO_ERR_NO_MEMORY;
+  if (!grown)
+    return RONDO_ERR_NO_MEMORY;
+  r->devices = grown;
+  int status = RONDO_SUCCESS;
+  pthread_mutex_unlock(&r->lock);
   for (uint32_t i = 0; i < r->part_count && status == RONDO_SUCCESS; i++)
     status = range_sharing(r)->set_access(device, r->base + r->parts[i].is.at, r->parts[i].is.bytes,
                                           why);
+  pthread_mutex_lock(&r->lock);
   if (status == RONDO_SUCCESS)
     r->devices[r->device_count++] = device;
+  return status;
+}
+
+int rondo_range_admit(struct rondo_range *r, struct rondo_device *device, char *why) {
+  bool is_known = false;
+  pthread_mutex_lock(&r->lock);
+  range_claim(r);
+  for (uint32_t i = 0; i < r->device_count; i++)
+    is_known |= r->devices[i] == device;
+  int status = is_known ? RONDO_SUCCESS : range_add_device(r, device, why);
+  range_unclaim(r);
   pthread_mutex_unlock(&r->lock);
   return status;
 }
@@ -159,33 +183,43 @@ static struct part *range_reserve_part(struct rondo_range *r, char *why) {
   return &grown[r->part_count];
 }
 
-// Adds a part of at least `bytes` of the device's memory. Needs the lock. Null on failure.
-static struct part *range_grow(struct rondo_range *r, struct rondo_device *device, uint64_t bytes,
-                               char *why) {
+// Allocates the memory of a part, and lets all devices use it. No lock is held.
+static bool part_try_allocate(const struct rondo_range *r, struct part *p, char *why) {
+  uint64_t at = r->base + p->is.at;
+  if (range_sharing(r)->allocate(p->device, at, p->is.bytes, &p->is.fd, why) != RONDO_SUCCESS)
+    return false;
+  if (range_allow_devices(r, at, p->is.bytes, why) == RONDO_SUCCESS)
+    return true;
+  close(p->is.fd);
+  return false;
+}
+
+// Adds a part of at least `bytes` of the device's memory to a range that this thread has claimed.
+// Releases the lock meanwhile. False on failure.
+static bool range_try_grow(struct rondo_range *r, struct rondo_device *device, uint64_t bytes,
+                           char *why) {
   struct part *p = range_reserve_part(r, why);
+  bytes += HEAD_BYTES;
   uint64_t size = rondo_round_up(bytes < PART_BYTES ? PART_BYTES : bytes, RONDO_RANGE_UNIT_BYTES);
-  uint64_t at = r->base + r->used;
   if (!p)
-    return NULL;
+    return false;
   if (size > r->bytes - r->used) {
     snprintf(why, RONDO_WHY_BYTES, "its reserved addresses are used up");
-    return NULL;
+    return false;
   }
   p->is = (struct rondo_range_part){r->used, size, -1};
   p->device = device;
-  if (!rondo_extents_try_add(&p->extents, r->used, size) ||
-      range_sharing(r)->allocate(device, at, size, &p->is.fd, why) != RONDO_SUCCESS) {
+  pthread_mutex_unlock(&r->lock);
+  bool is_made = rondo_extents_try_add(&p->extents, p->is.at + HEAD_BYTES, size - HEAD_BYTES) &&
+                 part_try_allocate(r, p, why);
+  pthread_mutex_lock(&r->lock);
+  if (!is_made) {
     rondo_extents_fini(&p->extents);
-    return NULL;
-  }
-  if (range_allow_devices(r, at, size, why) != RONDO_SUCCESS) {
-    rondo_extents_fini(&p->extents);
-    close(p->is.fd);
-    return NULL;
+    return false;
   }
   r->used += size;
   r->part_count++;
-  return p;
+  return true;
 }
 
 bool rondo_range_part(struct rondo_range *r, uint32_t index, struct rondo_range_part *part) {
@@ -197,10 +231,56 @@ bool rondo_range_part(struct rondo_range *r, uint32_t index, struct rondo_range_
   return is_there;
 }
 
-int rondo_range_map(struct rondo_range *r, const struct rondo_range_part *part, char *why) {
+// Copies a pattern from memory of the device to `slot`, and back. `scratch` is that memory.
+static int slot_try(struct rondo_device *device, uint64_t slot, void *scratch) {
+  uint64_t sent[RONDO_RANGE_SLOT_BYTES / sizeof(uint64_t)];
+  uint64_t received[RONDO_RANGE_SLOT_BYTES / sizeof(uint64_t)] = {0};
+  uint64_t at = (uint64_t)(uintptr_t)scratch;
+  void *there = (void *)(uintptr_t)slot;
+  for (uint32_t i = 0; i < sizeof sent / sizeof *sent; i++)
+    sent[i] = (rondo_now_ns() + i) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+  int status = device->driver->write(device, at, sent, sizeof sent);
+  if (status == RONDO_SUCCESS)
+    status = device->driver->copy(device, there, scratch, sizeof sent);
+  if (status == RONDO_SUCCESS)
+    status = device->driver->write(device, at, received, sizeof received);
+  if (status == RONDO_SUCCESS)
+    status = device->driver->copy(device, scratch, there, sizeof sent);
+  if (status == RONDO_SUCCESS)
+    status = device->driver->read(device, received, at, sizeof received);
+  if (status != RONDO_SUCCESS)
+    return status;
+  return memcmp(sent, received, sizeof sent) == 0 ? RONDO_SUCCESS : RONDO_ERR_INTERNAL;
+}
+
+// Tries a slot of mapped memory with all devices. Unmaps the `bytes` at `at` on failure.
+static int range_try_slot(const struct rondo_range *r, uint64_t at, uint64_t bytes, uint32_t slot,
+                          char *why) {
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < r->device_count && status == RONDO_SUCCESS; i++) {
+    struct rondo_device *device = r->devices[i];
+    void *scratch =
+        device->driver->alloc(device, RONDO_MEMORY_DEVICE, (uint64_t)RONDO_RANGE_SLOT_BYTES);
+    status = scratch ? slot_try(device, at + slot * (uint64_t)RONDO_RANGE_SLOT_BYTES, scratch)
+                     : RONDO_ERR_NO_MEMORY;
+    device->driver->free(device, RONDO_MEMORY_DEVICE, scratch);
+  }
+  if (status == RONDO_SUCCESS)
+    return status;
+  snprintf(why, RONDO_WHY_BYTES, "%s",
+           status == RONDO_ERR_INTERNAL ? "bytes that are written there have changed when they are "
+                                          "read again (is the IOMMU on?)"
+                                        : "copies to it and from it fail");
+  range_sharing(r)->unmap(r->devices[0], at, bytes);
+  return status;
+}
+
+int rondo_range_map(struct rondo_range *r, const struct rondo_range_part *part, uint32_t slot,
+                    char *why) {
   int status = RONDO_ERR_INVALID;
   snprintf(why, RONDO_WHY_BYTES, "the offered memory is not a part of its range");
   pthread_mutex_lock(&r->lock);
+  range_claim(r);
   struct part *p = NULL;
   if (part->at == r->used && part->bytes && part->bytes % RONDO_RANGE_UNIT_BYTES == 0 &&
       part->bytes <= r->bytes - r->used)
@@ -209,14 +289,19 @@ int rondo_range_map(struct rondo_range *r, const struct rondo_range_part *part, 
     uint64_t at = r->base + part->at;
     p->is = (struct rondo_range_part){part->at, part->bytes, -1};
     p->device = NULL;
+    pthread_mutex_unlock(&r->lock);
     status = range_sharing(r)->map(r->devices[0], at, part->bytes, part->fd, why);
     if (status == RONDO_SUCCESS)
       status = range_allow_devices(r, at, part->bytes, why);
+    if (status == RONDO_SUCCESS && slot < RONDO_RANGE_SLOTS)
+      status = range_try_slot(r, at, part->bytes, slot, why);
+    pthread_mutex_lock(&r->lock);
   }
   if (status == RONDO_SUCCESS) {
     r->used += part->bytes;
     r->part_count++;
   }
+  range_unclaim(r);
   pthread_mutex_unlock(&r->lock);
   return status;
 }
@@ -241,8 +326,13 @@ void *rondo_range_alloc(struct rondo_range *r, struct rondo_device *device, uint
     return NULL;
   bytes = rondo_round_up(bytes ? bytes : 1, RONDO_LINE_BYTES);
   pthread_mutex_lock(&r->lock);
-  int has_piece = range_try_alloc(r, device, bytes, &at) ||
-                  (range_grow(r, device, bytes, why) && range_try_alloc(r, device, bytes, &at));
+  bool has_piece = range_try_alloc(r, device, bytes, &at);
+  if (!has_piece) {
+    range_claim(r); // another thread may have grown it meanwhile
+    has_piece = range_try_alloc(r, device, bytes, &at) ||
+                (range_try_grow(r, device, bytes, why) && range_try_alloc(r, device, bytes, &at));
+    range_unclaim(r);
+  }
   pthread_mutex_unlock(&r->lock);
   if (!has_piece)
     return NULL;

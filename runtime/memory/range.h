@@ -20,6 +20,10 @@
 
 struct rondo_range;
 
+// The head of each part is for processes that map the part: each tries a slot of its own.
+#define RONDO_RANGE_SLOT_BYTES 64u
+#define RONDO_RANGE_SLOTS 1024u
+
 struct rondo_range_part {
   uint64_t at, bytes; // `at`: offset in the range
   int fd;             // owned by the range
@@ -54,8 +58,12 @@ bool rondo_range_free(struct rondo_range *range, const void *memory);
 // Writes part `index`, in order of creation. False if there are not so many. Any thread.
 bool rondo_range_part(struct rondo_range *range, uint32_t index, struct rondo_range_part *part);
 
-// Maps a part of another process's range. part->fd may be closed afterwards. Parts must come in
-// order and without gaps. Returns as rondo_range_create, or RONDO_ERR_INVALID for a malformed part.
-int rondo_range_map(struct rondo_range *range, const struct rondo_range_part *part, char *why);
+// Maps a part of another process's range, and tries with each device whether bytes that it writes
+// there can be read again. part->fd may be closed afterwards. Parts must come in order and without
+// gaps. `slot`: a number that no other process uses; from RONDO_RANGE_SLOTS on nothing is tried.
+// Returns as rondo_range_create, RONDO_ERR_INVALID for a malformed part, or RONDO_ERR_INTERNAL: the
+// bytes have changed.
+int rondo_range_map(struct rondo_range *range, const struct rondo_range_part *part, uint32_t slot,
+                    char *why);
 
 #endif // RONDO_RUNTIME_MEMORY_RANGE_H

@@ -19,7 +19,8 @@ static void view_find_peer(const struct rondo_coll *coll, const struct rondo_blo
                            struct rondo_coll_view *v) {
   const struct rondo_context_dynamic *s = &look->state;
   const struct rondo_plan *plan = &coll->plan;
-  if (s->phase == RONDO_PHASE_DRAIN || (s->phase == RONDO_PHASE_FAILING && s->has_reference)) {
+  if (s->phase == RONDO_PHASE_DRAIN ||
+      (s->phase == RONDO_PHASE_FAILING && (s->references & RONDO_REFERENCES_PUBLISHED))) {
     if (s->bound_send < plan->send.count)
       v->peer = coll_peer_rank(coll, &plan->send, s->bound_send);
     return;

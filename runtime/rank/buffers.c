@@ -1,5 +1,6 @@
 // Checks the buffers of a run.
 #include "base/log.h"
+#include "runtime/memory/range.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/rank.h"
 
@@ -16,19 +17,54 @@ static bool is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t
   return recv == send + coll->in_place_bytes;
 }
 
-// Refuses a buffer that the device cannot use.
-static int buffer_check_reach(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                              const void *memory, uint64_t bytes) {
-  const struct rondo_driver *driver = rank->member.device->driver;
-  char why[RONDO_WHY_BYTES] = "";
-  if (driver->check_buffer(rank->member.device, memory, bytes, why) == RONDO_SUCCESS)
-    return RONDO_SUCCESS;
-  return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: rank %u cannot use a buffer: %s",
-                          (unsigned long long)coll->desc.id, rank->cfg.rank, why);
+struct rondo_buffers rondo_coll_buffers(const struct rondo_coll *coll,
+                                        const struct rondo_run_args *args) {
+  uint32_t used = coll->used_buffers;
+  return (struct rondo_buffers){
+      .id = coll->desc.id,
+      .memory = {used & 1 ? args->send : NULL, used & 2 ? args->recv : NULL},
+      .bytes = {coll->send_bytes, coll->recv_bytes}};
 }
 
-int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                             const struct rondo_run_args *args) {
+// True for memory of rondo_mem_alloc that all devices of the job can access.
+static bool is_in_range(const struct rondo_rank *rank, const void *memory, uint64_t bytes) {
+  const struct rondo_range *range = rank->job->transports.range;
+  uint64_t at = range ? (uint64_t)(uintptr_t)memory - rondo_range_base(range) : 0;
+  return range && at < rondo_range_bytes(range) && bytes <= rondo_range_bytes(range) - at;
+}
+
+int rondo_buffers_check_reach(const struct rondo_rank *rank, const struct rondo_buffers *buffers,
+                              bool *is_private) {
+  const struct rondo_driver *driver = rank->member.device->driver;
+  char why[RONDO_WHY_BYTES] = "";
+  for (int i = 0; i < 2 && driver->check_buffer; i++) {
+    const void *memory = buffers->memory[i];
+    bool is_one_private = false;
+    if (!memory)
+      continue;
+    if (driver->check_buffer(rank->member.device, memory, buffers->bytes[i], &is_one_private,
+                             why) != RONDO_SUCCESS)
+      return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: rank %u cannot use a buffer: %s",
+                              (unsigned long long)buffers->id, rank->cfg.rank, why);
+    *is_private |= is_one_private && !is_in_range(rank, memory, buffers->bytes[i]);
+  }
+  return RONDO_SUCCESS;
+}
+
+int rondo_run_check_reach(struct rondo_rank *rank, struct rondo_collective handle,
+                          const struct rondo_run_args *args, bool *is_private) {
+  struct rondo_buffers buffers = {0};
+  if (!rank->member.device->driver->check_buffer)
+    return RONDO_SUCCESS;
+  rondo_lock_take(&rank->lock);
+  const struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (coll)
+    buffers = rondo_coll_buffers(coll, args);
+  rondo_lock_give(&rank->lock);
+  return rondo_buffers_check_reach(rank, &buffers, is_private);
+}
+
+int rondo_coll_check_buffers(const struct rondo_coll *coll, const struct rondo_run_args *args) {
   uint32_t used = coll->used_buffers;
   uintptr_t send = (uintptr_t)args->send;
   uintptr_t recv = (uintptr_t)args->recv;
@@ -41,12 +77,5 @@ int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_c
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "run: id %llu: the buffers overlap, but not in place",
                             (unsigned long long)coll->desc.id);
-  if (!rank->member.device->driver->check_buffer)
-    return RONDO_SUCCESS;
-  int status = RONDO_SUCCESS;
-  if (used & 1)
-    status = buffer_check_reach(rank, coll, args->send, coll->send_bytes);
-  if (status == RONDO_SUCCESS && (used & 2))
-    status = buffer_check_reach(rank, coll, args->recv, coll->recv_bytes);
-  return status;
+  return RONDO_SUCCESS;
 }

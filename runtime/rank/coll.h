@@ -28,6 +28,7 @@ struct rondo_run_record {
   uint64_t submitted_ns;
   struct rondo_run_args args;
   struct rondo_tie tie;
+  bool is_private; // other devices may be unable to access the buffers
 };
 
 // The counts and displacements of an all-to-all-v. The descriptor's arrays point to these copies.
@@ -78,10 +79,25 @@ struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
 // Finds the handle of a registered id of the application. As rondo_lookup.
 int rondo_rank_lookup(struct rondo_rank *rank, uint64_t id, struct rondo_collective *handle);
 
-// Checks the buffers of a run: null, overlapping, or out of the device's reach. Returns
+// Checks the buffers of a run: null, or overlapping. Returns RONDO_SUCCESS or RONDO_ERR_INVALID.
+int rondo_coll_check_buffers(const struct rondo_coll *coll, const struct rondo_run_args *args);
+
+// The buffers of a run, without its collective. Null: not used.
+struct rondo_buffers {
+  uint64_t id; // of the collective
+  const void *memory[2];
+  uint64_t bytes[2];
+};
+struct rondo_buffers rondo_coll_buffers(const struct rondo_coll *coll,
+                                        const struct rondo_run_args *args);
+// Asks the driver whether the device can use the buffers, and sets `is_private` if other devices
+// may be unable to. The driver may wait for the device, so the caller holds no lock. Returns
 // RONDO_SUCCESS or RONDO_ERR_INVALID.
-int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                             const struct rondo_run_args *args);
+int rondo_buffers_check_reach(const struct rondo_rank *rank, const struct rondo_buffers *buffers,
+                              bool *is_private);
+// Does the same for a run. An unknown handle passes: the submission refuses it.
+int rondo_run_check_reach(struct rondo_rank *rank, struct rondo_collective handle,
+                          const struct rondo_run_args *args, bool *is_private);
 
 // ---- registering ----
 

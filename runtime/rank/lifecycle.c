@@ -96,6 +96,7 @@ static void rank_free(struct rondo_rank *rank) {
   if (rank->event_fd >= 0)
     close(rank->event_fd);
   pthread_mutex_destroy(&rank->comms_lock);
+  pthread_cond_destroy(&rank->stream_given);
   pthread_mutex_destroy(&rank->stream_lock);
   rondo_memory_free(rank);
 }
@@ -151,13 +152,14 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
   rank->cfg = *request->cfg;
   rank->member.rank = request->cfg->rank;
-  rank->member.is_manual = request->manual != NULL;
+  rank->member.is_manual = request->manual && !request->manual->has_threads;
   if (request->manual)
     rank->manual = *request->manual;
   rank->extension = request->extension;
   rank->on_timeout = request->on_timeout;
   rank->event_fd = -1;
   pthread_mutex_init(&rank->stream_lock, NULL);
+  pthread_cond_init(&rank->stream_given, NULL);
   pthread_mutex_init(&rank->comms_lock, NULL);
   rondo_callbacks_init(&rank->callbacks, rank->member.is_manual ? NULL : rank_drive_callbacks,
                        rank);

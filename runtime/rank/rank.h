@@ -34,6 +34,7 @@ struct rondo_run_record;
 // Settings of tests that step the blocks themselves, to reach rare states soon. 0: as in the
 // product. All ranks of a job have the same settings.
 struct rondo_manual {
+  bool has_threads; // the test only wants the settings: blocks step as in the product
   uint32_t sq_entries, cq_entries; // powers of two
   // `blocks` and `slot_bytes` are ignored: the configuration has them. `first_sequence` is the
   // first number of every queue and connector; tests set it close to the largest number.
@@ -58,13 +59,14 @@ struct rondo_rank {
   struct rondo_context ctx;   // its handle
   uint32_t closing;
   struct rondo_manual manual;
-  // Held while runs are enqueued in streams, which may take long. Taken before `lock`.
-  pthread_mutex_t stream_lock;
+  pthread_mutex_t stream_lock; // guards entries of streams; not held while runs are enqueued there
+  pthread_cond_t stream_given; // a thread has ended its claim of an entry
   struct rondo_coll_stream *retired_streams; // of deregistered collectives; guarded by stream_lock
   struct rondo_lock lock;
   // Guarded by the lock.
   struct rondo_coll *pages[RONDO_TABLE_PAGES];
   void *device_pages[RONDO_TABLE_PAGES]; // the pages of the daemon's table, in device memory
+  uint64_t pages_on_device; // a bit for each page whose address is in the daemon's table
   uint32_t coll_slots, coll_count;
   struct rondo_coll *free_colls;
   // Collectives with runs that found the SQ full, in order.

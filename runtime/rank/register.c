@@ -47,43 +47,70 @@ struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_
   return coll;
 }
 
-// Adds a page to the daemon's table.
-static int device_page_add(struct rondo_rank *rank, uint32_t page) {
-  const struct rondo_driver *driver = rank->member.device->driver;
-  uint64_t bytes = RONDO_TABLE_PAGE * sizeof(struct rondo_device_collective);
-  void *memory = driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE, bytes);
-  if (!memory)
-    return RONDO_ERR_NO_MEMORY;
-  uint64_t address = (uint64_t)(uintptr_t)memory;
-  uint64_t at = rank->member.daemon->table + offsetof(struct rondo_device_table, pages) +
-                page * sizeof address;
-  int status = driver->write(rank->member.device, at, &address, sizeof address);
-  if (status != RONDO_SUCCESS) {
-    driver->free(rank->member.device, RONDO_MEMORY_DEVICE, memory);
-    return status;
+// Memory for a page of this table, and of the daemon's.
+struct table_page {
+  struct rondo_coll *colls;
+  void *on_device;
+};
+
+static void page_free(struct rondo_rank *rank, const struct table_page *page) {
+  if (page->on_device)
+    rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, page->on_device);
+  rondo_memory_free(page->colls);
+}
+
+// Adds a page to this table. The rank's lock is held.
+static void table_add_page(struct rondo_rank *rank, const struct table_page *page) {
+  uint32_t at = rank->coll_slots / RONDO_COLL_PAGE;
+  for (uint32_t i = RONDO_COLL_PAGE; i-- > 0;) {
+    page->colls[i].index = at * RONDO_COLL_PAGE + i;
+    page->colls[i].next = rank->free_colls;
+    rank->free_colls = &page->colls[i];
   }
-  rank->device_pages[page] = memory;
+  rank->pages[at] = page->colls;
+  rank->device_pages[at] = page->on_device;
+  rondo_store_release_u32(&rank->coll_slots, rank->coll_slots + RONDO_COLL_PAGE);
+}
+
+// Adds a page of entries, unless another thread has added one meanwhile. No lock is held, because
+// the driver may wait for the device.
+static int table_grow(struct rondo_rank *rank) {
+  const struct rondo_driver *driver = rank->member.device->driver;
+  struct table_page page = {rondo_memory_alloc(RONDO_COLL_PAGE * sizeof *page.colls), NULL};
+  if (page.colls)
+    page.on_device = driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE,
+                                   RONDO_TABLE_PAGE * sizeof(struct rondo_device_collective));
+  if (!page.on_device) {
+    page_free(rank, &page);
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY,
+                            "register: rank %u: no memory for more collectives", rank->cfg.rank);
+  }
+  rondo_lock_take(&rank->lock);
+  bool is_needed = !rank->free_colls && rank->coll_slots / RONDO_COLL_PAGE < RONDO_TABLE_PAGES;
+  if (is_needed)
+    table_add_page(rank, &page);
+  rondo_lock_give(&rank->lock);
+  if (!is_needed)
+    page_free(rank, &page);
   return RONDO_SUCCESS;
 }
 
-// Adds a page of entries to this table and to the daemon's.
-static int table_grow(struct rondo_rank *rank) {
-  uint32_t page = rank->coll_slots / RONDO_COLL_PAGE;
-  if (page == RONDO_TABLE_PAGES)
-    return RONDO_ERR_FULL;
-  struct rondo_coll *colls = rondo_memory_alloc(RONDO_COLL_PAGE * sizeof *colls);
-  int status = colls ? device_page_add(rank, page) : RONDO_ERR_NO_MEMORY;
-  if (status != RONDO_SUCCESS) {
-    rondo_memory_free(colls);
+// Writes the address of a page to the daemon's table before the first of its entries is used. Two
+// threads may write the same address.
+static int device_page_publish(struct rondo_rank *rank, uint32_t page) {
+  uint64_t bit = UINT64_C(1) << page;
+  if (rondo_load_acquire_u64(&rank->pages_on_device) & bit)
+    return RONDO_SUCCESS;
+  uint64_t address = (uint64_t)(uintptr_t)rank->device_pages[page];
+  uint64_t at = rank->member.daemon->table + offsetof(struct rondo_device_table, pages) +
+                page * sizeof address;
+  int status =
+      rank->member.device->driver->write(rank->member.device, at, &address, sizeof address);
+  if (status != RONDO_SUCCESS)
     return status;
-  }
-  for (uint32_t i = RONDO_COLL_PAGE; i-- > 0;) {
-    colls[i].index = page * RONDO_COLL_PAGE + i;
-    colls[i].next = rank->free_colls;
-    rank->free_colls = &colls[i];
-  }
-  rank->pages[page] = colls;
-  rondo_store_release_u32(&rank->coll_slots, rank->coll_slots + RONDO_COLL_PAGE);
+  rondo_lock_take(&rank->lock);
+  rondo_store_release_u64(&rank->pages_on_device, rank->pages_on_device | bit);
+  rondo_lock_give(&rank->lock);
   return RONDO_SUCCESS;
 }
 
@@ -189,12 +216,8 @@ static int table_check_room(struct rondo_rank *rank, struct rondo_id id) {
     return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
                             "register: rank %u has %u collectives already (max_collectives)",
                             rank->cfg.rank, rank->cfg.max_collectives);
-  if (rank->free_colls)
-    return RONDO_SUCCESS;
-  int status = table_grow(rank);
-  if (status != RONDO_SUCCESS)
-    return RONDO_LOG_REFUSE(status, "register: rank %u: no memory for more collectives",
-                            rank->cfg.rank);
+  if (!rank->free_colls && rank->coll_slots / RONDO_COLL_PAGE == RONDO_TABLE_PAGES)
+    return RONDO_LOG_REFUSE(RONDO_ERR_FULL, "register: rank %u: its table is full", rank->cfg.rank);
   return RONDO_SUCCESS;
 }
 
@@ -291,6 +314,10 @@ static int coll_build_plan(struct rondo_coll *coll) {
   int status = rondo_plan_build(&request, &coll->plan);
   if (status == RONDO_SUCCESS)
     return RONDO_SUCCESS;
+  if (status == RONDO_ERR_UNSUPPORTED)
+    return RONDO_LOG_REFUSE(status, "register: id %llu: %s of %u ranks (at most %u)",
+                            (unsigned long long)coll->desc.id, rondo_kind_name(coll->desc.kind),
+                            r->nranks, RONDO_PLAN_DIRECT_MOST_RANKS);
   return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL, "register: no usable plan for %s of %u ranks",
                           rondo_kind_name(coll->desc.kind), r->nranks);
 }
@@ -337,6 +364,8 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
   free(image);
   uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];
   if (status == RONDO_SUCCESS)
+    status = device_page_publish(rank, coll->index / RONDO_TABLE_PAGE);
+  if (status == RONDO_SUCCESS)
     status =
         driver->write(rank->member.device, page + coll->index % RONDO_TABLE_PAGE * sizeof entry,
                       &entry, sizeof entry);
@@ -369,15 +398,17 @@ static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   rondo_lock_give(&rank->lock);
 }
 
-// Allocates an entry and reserves its id. On failure returns null and writes `status`.
-static struct rondo_coll *coll_claim(struct rondo_rank *rank,
-                                     const struct rondo_register_request *request, int *status) {
+// Allocates an entry and reserves its id. On failure returns null and writes `status`; if that is
+// RONDO_SUCCESS the table must grow first.
+static struct rondo_coll *
+coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *request, int *status) {
   const struct rondo_collective_desc *desc = request->desc;
   struct rondo_coll *coll = NULL;
   rondo_lock_take(&rank->lock);
   *status = table_check_room(rank, request->id);
-  if (*status == RONDO_SUCCESS) {
+  if (*status == RONDO_SUCCESS)
     coll = rank->free_colls;
+  if (coll) {
     coll->desc = *desc;
     coll->registration = (struct rondo_registration){.id = request->id,
                                                      .owner = request->owner,
@@ -390,12 +421,12 @@ static struct rondo_coll *coll_claim(struct rondo_rank *rank,
     *status = rondo_group_members(rank, desc->group, &coll->members, &coll->registration.nranks);
     coll->registration.members = coll->members;
   }
-  if (*status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, coll_compare_ids)) {
+  if (coll && *status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, coll_compare_ids)) {
     free(coll->members);
     coll->members = NULL;
     *status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
   }
-  if (*status == RONDO_SUCCESS) {
+  if (coll && *status == RONDO_SUCCESS) {
     rank->free_colls = coll->next;
     rank->coll_count++; // now, so that concurrent calls respect max_collectives
   }
@@ -403,10 +434,44 @@ static struct rondo_coll *coll_claim(struct rondo_rank *rank,
   return *status == RONDO_SUCCESS ? coll : NULL;
 }
 
+// Does the same, and lets the table grow as needed. Each time round another thread has taken the
+// last entry of a new page.
+static struct rondo_coll *coll_claim(struct rondo_rank *rank,
+                                     const struct rondo_register_request *request, int *status) {
+  struct rondo_coll *coll = coll_try_claim(rank, request, status);
+  while (!coll && *status == RONDO_SUCCESS) {
+    *status = table_grow(rank);
+    if (*status == RONDO_SUCCESS)
+      coll = coll_try_claim(rank, request, status);
+  }
+  return coll;
+}
+
+// Refuses a registration, which the other processes must be told of, while too many messages wait
+// for processes that are slow.
+static int mesh_check_room(const struct rondo_rank *rank) {
+  struct rondo_mesh *mesh = rank->job->mesh;
+  if (!mesh || !rondo_mesh_calls->is_full || !rondo_mesh_calls->is_full(mesh))
+    return RONDO_SUCCESS;
+  return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
+                          "register: rank %u: %llu MiB of messages wait for slow processes",
+                          rank->cfg.rank, (unsigned long long)(RONDO_MESH_QUEUE_BYTES >> 20));
+}
+
+static int args_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                      const struct rondo_run_args *args) {
+  const struct rondo_buffers buffers = rondo_coll_buffers(coll, args);
+  bool is_private = false;
+  int status = rondo_coll_check_buffers(coll, args);
+  return status == RONDO_SUCCESS ? rondo_buffers_check_reach(rank, &buffers, &is_private) : status;
+}
+
 int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_request *request,
                         struct rondo_collective *handle) {
   const struct rondo_collective_desc *desc = request->desc;
   int status = desc_check(desc);
+  if (status == RONDO_SUCCESS)
+    status = mesh_check_room(rank);
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_coll *coll = coll_claim(rank, request, &status);
@@ -416,7 +481,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   if (status == RONDO_SUCCESS)
     coll_set_buffers(coll);
   if (status == RONDO_SUCCESS && request->args)
-    status = rondo_coll_check_buffers(rank, coll, request->args);
+    status = args_check(rank, coll, request->args);
   if (status == RONDO_SUCCESS)
     status = coll_build(rank, coll);
   if (status != RONDO_SUCCESS) {

@@ -86,47 +86,54 @@ void rondo_replays_free(struct rondo_rank *rank) {
   }
 }
 
-// Makes a replay. The rank's lock is held.
-static int replay_make(struct rondo_rank *rank, struct rondo_collective handle,
-                       const struct rondo_submission *s, struct rondo_replay **made) {
-  struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run_on_stream");
-  int status = coll ? rondo_submission_check(rank, coll, s) : RONDO_ERR_UNKNOWN;
-  if (status != RONDO_SUCCESS)
-    return status;
+// Makes a replay that no list holds yet. Null: no memory. No lock is held.
+static struct rondo_replay *replay_make(struct rondo_rank *rank, const struct rondo_submission *s) {
   struct rondo_device *device = rank->member.device;
   struct rondo_replay *r = calloc(1, sizeof *r);
-  struct rondo_stream_words *words =
-      r ? device->driver->alloc(device, RONDO_MEMORY_SHARED, sizeof *words) : NULL;
-  if (!words) {
-    free(r);
-    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
-                            (unsigned long long)coll->desc.id);
-  }
+  if (!r)
+    return NULL;
   r->rank = rank;
-  r->coll = coll;
   r->submission = *s;
-  r->submission.tie.words = words;
+  r->submission.tie.words =
+      device->driver->alloc(device, RONDO_MEMORY_SHARED, sizeof *r->submission.tie.words);
   r->submission.tie.ticket = TICKET;
+  if (r->submission.tie.words)
+    return r;
+  free(r);
+  return NULL;
+}
+
+// Adds a replay to its rank and its collective. The rank's lock is held.
+static int replay_add(struct rondo_replay *r, struct rondo_collective handle) {
+  struct rondo_rank *rank = r->rank;
+  r->coll = rondo_coll_find_logged(rank, handle, "run_on_stream");
+  int status = r->coll ? rondo_submission_check(rank, r->coll, &r->submission) : RONDO_ERR_UNKNOWN;
+  if (status != RONDO_SUCCESS)
+    return status;
   r->next = rank->replays;
   rank->replays = r;
-  coll->replays++;
-  *made = r;
+  r->coll->replays++;
   return RONDO_SUCCESS;
 }
 
 int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
-                      const struct rondo_submission *s, void *stream) {
+                      struct rondo_submission *s, void *stream) {
   char why[RONDO_WHY_BYTES] = "";
-  struct rondo_replay *r = NULL;
   unsigned parts;
-  int status = rondo_ties_prepare(&parts);
-  if (status != RONDO_SUCCESS)
-    return RONDO_LOG_REFUSE(status, "run_on_stream: no memory");
-  rondo_lock_take(&rank->lock);
-  status = replay_make(rank, handle, s, &r);
-  rondo_lock_give(&rank->lock);
+  int status = rondo_run_check_reach(rank, handle, &s->args, &s->is_private);
   if (status != RONDO_SUCCESS)
     return status;
+  status = rondo_ties_prepare(&parts);
+  struct rondo_replay *r = status == RONDO_SUCCESS ? replay_make(rank, s) : NULL;
+  if (!r)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: no memory");
+  rondo_lock_take(&rank->lock);
+  status = replay_add(r, handle);
+  rondo_lock_give(&rank->lock);
+  if (status != RONDO_SUCCESS) {
+    replay_free(r);
+    return status;
+  }
   struct rondo_capture c = {r->submission.tie.words, TICKET, replay_drop, r};
   rondo_fetch_add_seq_cst_u32(&rank->member.daemon->captured_runs, 1);
   struct rondo_held_tie tie = {rank->ctx, stream, r->submission.tie, 1};

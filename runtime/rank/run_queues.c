@@ -42,6 +42,7 @@ struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
   e.recv = (uint64_t)(uintptr_t)record->args.recv;
   e.stream = (uint64_t)(uintptr_t)record->tie.words;
   e.ticket = record->tie.ticket;
+  e.flags = record->is_private ? RONDO_SQE_PRIVATE : 0;
   return e;
 }
 
@@ -136,6 +137,7 @@ static void run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status
   if (!coll->head)
     coll->tail = NULL;
   coll->on_device--;
+  rondo_tie_count(rank, &record->tie, UINT32_MAX);
   if (status != RONDO_SUCCESS && !coll->failed_from) {
     coll->failed_status = status;
     rondo_store_relaxed_u64(&coll->failed_from, record->number); // visible with R1

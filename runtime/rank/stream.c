@@ -12,7 +12,7 @@
 static struct rondo_coll_stream *stream_take_idle(struct rondo_coll_stream **list) {
   for (struct rondo_coll_stream **at = list; *at; at = &(*at)->next) {
     struct rondo_coll_stream *s = *at;
-    if (rondo_load_acquire_u64(&s->words->passed) < s->ticket)
+    if (s->is_claimed || rondo_load_acquire_u64(&s->words->passed) < s->ticket)
       continue;
     *at = s->next;
     return s;
@@ -31,9 +31,10 @@ static struct rondo_coll_stream *stream_make(const struct rondo_rank *rank) {
   return NULL;
 }
 
-// The entry of a collective for a stream, or null without memory. The stream lock is held.
-static struct rondo_coll_stream *stream_get(struct rondo_rank *rank, struct rondo_coll *coll,
-                                            void *stream) {
+// The entry of a collective for a stream, which may be one that another stream no longer needs; or
+// null. The stream lock is held.
+static struct rondo_coll_stream *stream_find(struct rondo_rank *rank, struct rondo_coll *coll,
+                                             void *stream) {
   struct rondo_coll_stream *s = coll->streams;
   while (s && s->stream != stream)
     s = s->next;
@@ -43,13 +44,54 @@ static struct rondo_coll_stream *stream_get(struct rondo_rank *rank, struct rond
   if (!s)
     s = stream_take_idle(&rank->retired_streams);
   if (!s)
-    s = stream_make(rank);
-  if (!s)
     return NULL;
   s->stream = stream;
   s->next = coll->streams;
   coll->streams = s;
   return s;
+}
+
+// Adds an entry for any stream. Releases the stream lock meanwhile, because the driver may wait for
+// the device. Returns false without memory.
+static bool stream_add(struct rondo_rank *rank) {
+  pthread_mutex_unlock(&rank->stream_lock);
+  struct rondo_coll_stream *s = stream_make(rank);
+  pthread_mutex_lock(&rank->stream_lock);
+  if (!s)
+    return false;
+  s->next = rank->retired_streams;
+  rank->retired_streams = s;
+  return true;
+}
+
+// Claims the entry of a collective for a stream: only this thread may tie runs of the collective to
+// the stream, so that the order of its runs is that of its tickets. Waits while another thread has
+// claimed the entry. Null: no memory.
+static struct rondo_coll_stream *stream_claim(struct rondo_rank *rank, struct rondo_coll *coll,
+                                              void *stream) {
+  bool can_make = true;
+  pthread_mutex_lock(&rank->stream_lock);
+  struct rondo_coll_stream *s = stream_find(rank, coll, stream);
+  while (s ? s->is_claimed : can_make) {
+    if (s)
+      pthread_cond_wait(&rank->stream_given, &rank->stream_lock);
+    else
+      can_make = stream_add(rank);
+    s = stream_find(rank, coll, stream); // another stream may have taken the entry meanwhile
+  }
+  if (s)
+    s->is_claimed = 1;
+  pthread_mutex_unlock(&rank->stream_lock);
+  return s;
+}
+
+// Ends a claim. `ticket`: of the newest run.
+static void stream_give(struct rondo_rank *rank, struct rondo_coll_stream *s, uint64_t ticket) {
+  pthread_mutex_lock(&rank->stream_lock);
+  s->ticket = ticket;
+  s->is_claimed = 0;
+  pthread_cond_broadcast(&rank->stream_given);
+  pthread_mutex_unlock(&rank->stream_lock);
 }
 
 // Retires the entries: streams may still have to read the words of ended runs.
@@ -103,7 +145,7 @@ void rondo_ties_hold(const struct rondo_held_tie *tie) {
 }
 
 // Makes the stream wait for a run that was submitted while streams were held.
-static int tie_enqueue_wait(const struct rondo_held_tie *t) {
+static int held_tie_enqueue_wait(const struct rondo_held_tie *t) {
   struct rondo_rank *rank;
   char why[RONDO_WHY_BYTES] = "";
   int status = rondo_rank_pin(t->ctx, "streams_release", &rank);
@@ -135,7 +177,7 @@ int rondo_held_streams_end(void) {
   if (--held.depth)
     return RONDO_SUCCESS;
   for (size_t i = 0; i < held.count; i++) {
-    int one = tie_enqueue_wait(&held.ties[i]);
+    int one = held_tie_enqueue_wait(&held.ties[i]);
     status = status == RONDO_SUCCESS ? one : status;
   }
   free(held.ties);
@@ -146,51 +188,96 @@ int rondo_held_streams_end(void) {
 
 // -------------------------------------------------------------------- running ---
 
-// Enqueues the tie of a run in the stream. The stream lock is held.
-static int tie_enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *stream,
-                       struct rondo_tie *tie) {
+// Lets the stream, whose entry this thread has claimed, ask for a run. Writes the tie, and what the
+// stream still has to do to `parts`.
+static int tie_enqueue_ask(struct rondo_rank *rank, const struct rondo_coll *coll,
+                           const struct rondo_coll_stream *s, struct rondo_tie *tie,
+                           unsigned *parts) {
   char why[RONDO_WHY_BYTES] = "";
-  unsigned parts;
-  struct rondo_coll_stream *s =
-      rondo_ties_prepare(&parts) == RONDO_SUCCESS ? stream_get(rank, coll, stream) : NULL;
-  if (!s)
-    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
+  int status = rondo_ties_prepare(parts);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "run_on_stream: id %llu: no memory",
                             (unsigned long long)coll->desc.id);
-  int status = rank->member.daemon->driver->enqueue(rank->member.daemon, stream, s->words,
-                                                    s->ticket + 1, parts, why);
+  status = rank->member.daemon->driver->enqueue(rank->member.daemon, s->stream, s->words,
+                                                s->ticket + 1, RONDO_STREAM_ASK, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: id %llu: %s", (unsigned long long)coll->desc.id,
                             why);
   tie->words = s->words;
-  tie->ticket = ++s->ticket;
-  rondo_ties_hold(&(struct rondo_held_tie){rank->ctx, stream, *tie, 0});
+  tie->ticket = s->ticket + 1;
+  rondo_ties_hold(&(struct rondo_held_tie){rank->ctx, s->stream, *tie, 0});
+  *parts &= ~RONDO_STREAM_ASK;
   return RONDO_SUCCESS;
 }
 
-// Prepares the submission, enqueues its tie without the rank's lock, because the stream may wait
-// for room, and then commits. The stream lock is held.
-static int run_submit_on_stream(struct rondo_rank *rank, struct rondo_collective handle,
-                                struct rondo_submission *s, void *stream, uint64_t *run) {
-  struct rondo_run_record *record = NULL;
-  rondo_lock_take(&rank->lock);
-  struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run_on_stream");
-  int status = coll ? rondo_submission_prepare(rank, coll, s, &record) : RONDO_ERR_UNKNOWN;
-  if (status == RONDO_SUCCESS)
-    coll->holders++; // keeps the collective registered
-  rondo_lock_give(&rank->lock);
+// Lets the stream wait for a submitted run.
+static int tie_enqueue_wait(const struct rondo_rank *rank, void *stream,
+                            const struct rondo_tie *tie) {
+  char why[RONDO_WHY_BYTES] = "";
+  int status = rank->member.daemon->driver->enqueue(rank->member.daemon, stream, tie->words,
+                                                    tie->ticket, RONDO_STREAM_WAIT, why);
   if (status != RONDO_SUCCESS)
-    return status;
-  status = tie_enqueue(rank, coll, stream, &s->tie);
+    return RONDO_LOG_REFUSE(
+        status, "run_on_stream: rank %u: the run is submitted, but its stream does not wait: %s",
+        rank->cfg.rank, why);
+  return RONDO_SUCCESS;
+}
+
+// Commits or cancels a run that was prepared. The collective need not stay registered any more.
+static void run_settle(struct rondo_rank *rank, struct rondo_coll *coll,
+                       const struct rondo_submission *s, struct rondo_run_record *record,
+                       uint64_t *run) {
   rondo_lock_take(&rank->lock);
   coll->holders--;
-  if (status == RONDO_SUCCESS) {
+  if (run) {
     (void)rondo_submission_commit(rank, coll, s, record, false);
     *run = coll->submitted;
   } else {
     rondo_submission_cancel(rank, s, record);
   }
   rondo_lock_give(&rank->lock);
+}
+
+// Ties a run that was prepared to a stream, and commits it. The run is committed before the stream
+// waits: another thread may hold up the call that enqueues the wait, until the launch that was made
+// for the run has ended. No lock is held while the driver enqueues, because the stream may wait for
+// room.
+static int run_tie(struct rondo_rank *rank, struct rondo_coll *coll, struct rondo_submission *s,
+                   struct rondo_run_record *record, void *stream, uint64_t *run) {
+  unsigned parts = 0;
+  struct rondo_coll_stream *claimed = stream_claim(rank, coll, stream);
+  if (!claimed) {
+    (void)RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
+                           (unsigned long long)coll->desc.id);
+    run_settle(rank, coll, s, record, NULL);
+    return RONDO_ERR_NO_MEMORY;
+  }
+  int status = tie_enqueue_ask(rank, coll, claimed, &s->tie, &parts);
+  run_settle(rank, coll, s, record, status == RONDO_SUCCESS ? run : NULL);
+  if (status != RONDO_SUCCESS) {
+    stream_give(rank, claimed, claimed->ticket);
+    return status;
+  }
+  rondo_submission_notify(rank, 1);
+  if (parts)
+    status = tie_enqueue_wait(rank, stream, &s->tie);
+  stream_give(rank, claimed, s->tie.ticket);
   return status;
+}
+
+static int run_submit_on_stream(struct rondo_rank *rank, struct rondo_collective handle,
+                                struct rondo_submission *s, void *stream, uint64_t *run) {
+  struct rondo_run_record *record = NULL;
+  int status = rondo_run_check_reach(rank, handle, &s->args, &s->is_private);
+  if (status != RONDO_SUCCESS)
+    return status;
+  rondo_lock_take(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run_on_stream");
+  status = coll ? rondo_submission_prepare(rank, coll, s, &record) : RONDO_ERR_UNKNOWN;
+  if (status == RONDO_SUCCESS)
+    coll->holders++; // keeps the collective registered
+  rondo_lock_give(&rank->lock);
+  return status == RONDO_SUCCESS ? run_tie(rank, coll, s, record, stream, run) : status;
 }
 
 int rondo_rank_is_capturing(const struct rondo_rank *rank, void *stream, int *capturing) {
@@ -214,15 +301,12 @@ int rondo_rank_run_on_stream(struct rondo_rank *rank, struct rondo_collective ha
     return status;
   if (capturing) {
     status = rondo_run_capture(rank, handle, s, stream);
+    if (status == RONDO_SUCCESS)
+      rondo_submission_notify(rank, 1);
   } else {
-    pthread_mutex_lock(&rank->stream_lock);
     status = run_submit_on_stream(rank, handle, s, stream, &number);
-    pthread_mutex_unlock(&rank->stream_lock);
   }
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (run)
+  if (run && status == RONDO_SUCCESS)
     *run = number;
-  rondo_submission_notify(rank, 1);
-  return RONDO_SUCCESS;
+  return status;
 }

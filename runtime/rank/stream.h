@@ -12,7 +12,8 @@ struct rondo_coll_stream {
   struct rondo_coll_stream *next;
   void *stream;
   struct rondo_stream_words *words;
-  uint64_t ticket; // of the newest run
+  uint64_t ticket;     // of the newest run; written by the thread that has claimed the entry
+  uint32_t is_claimed; // a thread ties a run to the stream
 };
 
 // Submits a run in the order of a stream. `run` (may be null) gets its number, or 0 if the run was
@@ -51,7 +52,7 @@ void rondo_streams_free(struct rondo_rank *rank);
 // Captures a run into the graph that the stream is being captured into. Returns as
 // rondo_run_on_stream.
 int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
-                      const struct rondo_submission *s, void *stream);
+                      struct rondo_submission *s, void *stream);
 // Frees the replays of graphs that no longer exist. The rank's lock is held.
 void rondo_replays_reap(struct rondo_rank *rank);
 // Submits the runs that graphs ask for. Returns true if it submitted any. The rank's lock is held.

@@ -27,6 +27,7 @@ static void record_append(struct rondo_coll *coll, struct rondo_run_record *reco
   rondo_store_relaxed_u64(&coll->submitted, record->number);
   record->args = s->args;
   record->tie = s->tie;
+  record->is_private = s->is_private;
   if (coll->tail)
     coll->tail->next = record;
   else
@@ -68,7 +69,7 @@ int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_col
                            const struct rondo_submission *s) {
   if (rank->is_lost)
     return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "run: rank %u has lost its daemon", rank->cfg.rank);
-  return rondo_coll_check_buffers(rank, coll, &s->args);
+  return rondo_coll_check_buffers(coll, &s->args);
 }
 
 int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
@@ -96,6 +97,12 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
                           (unsigned long long)coll->desc.id);
 }
 
+void rondo_tie_count(const struct rondo_rank *rank, const struct rondo_tie *tie, uint32_t n) {
+  uint32_t *runs = &rank->member.daemon->tied_runs;
+  if (tie->words && !(tie->ticket & RONDO_TICKET_REPLAYED))
+    rondo_store_relaxed_u32(runs, rondo_load_relaxed_u32(runs) + n);
+}
+
 uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
                                  const struct rondo_submission *s, struct rondo_run_record *record,
                                  bool is_inline) {
@@ -104,6 +111,7 @@ uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *col
 #endif
   record_append(coll, record, s);
   rank->submitted++;
+  rondo_tie_count(rank, &s->tie, 1);
   uint64_t now_ns = is_inline ? rondo_inline_submit(rank, coll) : 0;
   is_inline = now_ns != 0;
   if (!is_inline) {
@@ -133,16 +141,17 @@ void rondo_submission_notify(const struct rondo_rank *rank, int urgent) {
 }
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
-                   const struct rondo_submission *s, uint64_t *run) {
-  int status = RONDO_ERR_UNKNOWN;
+                   struct rondo_submission *s, uint64_t *run) {
+  int status = rondo_run_check_reach(rank, handle, &s->args, &s->is_private);
+  if (status != RONDO_SUCCESS)
+    return status;
   uint64_t ended = 0;
   struct rondo_run_record *record = NULL;
   int urgent = s->args.callback || rondo_load_relaxed_u32(&rank->wants_events);
   bool polls = false; // this thread steps the run: no thread is going to wait for it
   rondo_lock_take(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run");
-  if (coll)
-    status = rondo_submission_prepare(rank, coll, s, &record);
+  status = coll ? rondo_submission_prepare(rank, coll, s, &record) : RONDO_ERR_UNKNOWN;
   if (status == RONDO_SUCCESS) {
     ended = rondo_submission_commit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
     polls = urgent && rondo_coll_is_small(coll) && rank->member.daemon->driver->poll &&

@@ -10,13 +10,15 @@
 struct rondo_submission {
   struct rondo_run_args args;
   struct rondo_tie tie;
+  bool is_private; // found by rondo_run_check_reach
 };
 
 // Submits a run; `run` (may be null) gets its number. As rondo_run_numbered.
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
-                   const struct rondo_submission *s, uint64_t *run);
+                   struct rondo_submission *s, uint64_t *run);
 
-// Refuses a run whose buffers are invalid, or whose daemon is lost.
+// Refuses a run whose buffers are invalid, or whose daemon is lost. rondo_run_check_reach comes
+// first, without the rank's lock.
 int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
                            const struct rondo_submission *s);
 
@@ -32,6 +34,9 @@ uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *col
 // Undoes `prepare`.
 void rondo_submission_cancel(struct rondo_rank *rank, const struct rondo_submission *s,
                              struct rondo_run_record *record);
+// Adds `n` to the daemon's tied_runs if the run has a tie that is not a graph's. The rank's lock is
+// held.
+void rondo_tie_count(const struct rondo_rank *rank, const struct rondo_tie *tie, uint32_t n);
 // Notifies the daemon of a submission. `urgent`: no thread is going to wait for the run. The rank's
 // lock is not held.
 void rondo_submission_notify(const struct rondo_rank *rank, int urgent);

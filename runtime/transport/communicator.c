@@ -145,9 +145,9 @@ static uint32_t communicator_reference_bytes(const struct rondo_communicator *co
 }
 
 // Payload bytes that a slot needs when the member at `from` sends: none for what fits beside the
-// mark, and little where everything large is passed by reference. Between processes a reference
-// depends on the buffers of each run, and between machines there are none, so slots hold a whole
-// chunk.
+// mark, and little where everything large is passed by reference. Between processes and between
+// devices a reference depends on the buffers of each run, and between machines there are none, so
+// slots hold a whole chunk.
 static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
                                    const struct rondo_link *link, unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
@@ -166,7 +166,7 @@ static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
       computes = 1;
   }
   if (computes || chunk_bytes < communicator_reference_bytes(comm, reach) ||
-      link->process != RONDO_HERE)
+      link->process != RONDO_HERE || !(reach & RONDO_REACH_PRIVATE))
     return chunk_bytes;
   return s->reference_bytes;
 }
@@ -192,6 +192,7 @@ static int link_write_connectors(const struct rondo_communicator *comm,
     c->slot_count = s->slot_count;
     c->slot_bytes = (uint32_t)slot_bytes;
     c->reference_bytes = link->is_proxied ? UINT32_MAX : communicator_reference_bytes(comm, reach);
+    c->reads_private = (reach & RONDO_REACH_PRIVATE) != 0;
     c->producer_rank = comm->members[link->from].rank;
     c->consumer_rank = comm->members[link->to].rank;
     rondo_connector_init(c, s->first_sequence);

@@ -130,8 +130,10 @@ int rondo_mapped_receive_answer(struct rondo_transports *t,
 
 // ------------------------------------------------------------------ their range --
 
-static void log_no_view(uint32_t process, const char *why) {
-  rondo_log(RONDO_LOG_INFO, "the memory of process %u's devices is not mapped: %s", process, why);
+// A warning if the memory does not work, though the driver offers it.
+static void log_no_view(uint32_t process, int status, const char *why) {
+  rondo_log(status == RONDO_ERR_INTERNAL ? RONDO_LOG_WARN : RONDO_LOG_INFO,
+            "the memory of process %u's devices is not mapped: %s", process, why);
 }
 
 // Reserves the addresses and gives all devices here access to them.
@@ -151,7 +153,7 @@ void rondo_mapped_open_view(struct rondo_transports *t, uint32_t process) {
   else if (view_create(t, peer) == RONDO_SUCCESS)
     peer->no_view[0] = '\0';
   if (peer->no_view[0])
-    log_no_view(process, peer->no_view);
+    log_no_view(process, RONDO_ERR_UNSUPPORTED, peer->no_view);
 }
 
 int rondo_mapped_receive_part(struct rondo_transports *t,
@@ -164,11 +166,12 @@ int rondo_mapped_receive_part(struct rondo_transports *t,
   memcpy(&message, arrival->bytes, sizeof message);
   const struct rondo_range_part part = {message.at, message.bytes, arrival->fds[0]};
   if (!peer->no_view[0]) {
-    if (rondo_range_map(peer->view, &part, why) == RONDO_SUCCESS) {
+    int status = rondo_range_map(peer->view, &part, t->self, why);
+    if (status == RONDO_SUCCESS) {
       peer->view_bytes = part.at + part.bytes;
     } else {
       (void)snprintf(peer->no_view, sizeof peer->no_view, "%s", why);
-      log_no_view(arrival->from, why);
+      log_no_view(arrival->from, status, why);
     }
   }
   struct rondo_message_mapped answer = {peer->view_bytes, peer->no_view[0] != '\0'};

@@ -93,6 +93,7 @@ static int drive(struct explore_machine *m, uint32_t rank, uint32_t index) {
   m->now_ns += loads * m->load_ns;
   m->driving = outer;
   trace_drive(m, block, rank, result);
+  explore_stream_watch(m, &block->core, rank);
   rondo_host_block_disown(block);
   return result == RONDO_STEP_PROGRESSED;
 }
@@ -203,6 +204,16 @@ void rondo_explore_point(const char *name) {
   uint32_t times = 1 + random_below(&m->random, 4);
   for (uint32_t i = 0; i < times && !m->verdict; i++)
     interrupt(m, name);
+}
+
+// Stores the first word, the second or neither, by the number of the step: a draw would change what
+// every seed does.
+void rondo_explore_point_in_pair(const char *name, uint64_t *pair, uint64_t first,
+                                 uint64_t second) {
+  uint64_t early = current ? random_mix(current->steps) % 3 : 2;
+  if (early < 2)
+    rondo_store_release_u64(&pair[early], early ? second : first);
+  rondo_explore_point(name);
 }
 
 // -------------------------------------------------------------------- running -

@@ -168,5 +168,7 @@ int explore_stream_act(struct explore_machine *m, uint32_t rank);
 
 // A run has ended with `status`: checks what its stream has seen, and forgets it.
 void explore_stream_end(struct explore_machine *m, struct explore_run *run, int status);
+// Checks how many begun runs the block counts that a stream waits for.
+void explore_stream_watch(struct explore_machine *m, const struct rondo_block *b, uint32_t rank);
 
 #endif // RONDO_TESTS_EXPLORE_MACHINE_H

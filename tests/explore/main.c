@@ -70,6 +70,29 @@ static const char *const faults[] = {
     "wait_stale",
     "look_from_front",
     "spins_in_vain",
+    "cqe_half_read",
+    // The next ones: agree.c.
+    "agreed_early",
+    "over_early",
+    "limit_untold",
+    "mismatch_unseen",
+    "groups_uncompared",
+    "gone_unnoticed",
+    "leaves_silently",
+    "left_unnoticed",
+    "orphans_forgotten",
+    "forgotten_early",
+    "proposal_kept",
+    // Of the control plane: tests/explore/members.c.
+    "minority_opens",
+    "old_epoch_taken",
+    "ballot_ignored",
+    "accepted_forgotten",
+    "record_after_reply",
+    "removals_unordered",
+    "late_observer_counts",
+    "one_observer",
+    "report_once",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 

@@ -94,9 +94,10 @@ static bool is_needed(const struct rondo_config *cfg) {
   return process_count > 1;
 }
 
-static int start(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
-                 struct rondo_mesh **mesh) {
+static int start(const struct rondo_config *cfg, const struct rondo_topology_place *place,
+                 const struct rondo_mesh_events *events, void *arg, struct rondo_mesh **mesh) {
   struct rondo_mesh *m = &meshes[homes[cfg->rank]];
+  (void)place;
   m->process = homes[cfg->rank];
   m->is_open = 1;
   m->events = events;
@@ -105,7 +106,9 @@ static int start(const struct rondo_config *cfg, const struct rondo_mesh_events 
   return RONDO_SUCCESS;
 }
 
-static int add_rank(struct rondo_mesh *mesh, uint32_t rank) {
+static int add_rank(struct rondo_mesh *mesh, uint32_t rank,
+                    const struct rondo_topology_place *place) {
+  (void)place;
   return homes[rank] == mesh->process ? RONDO_SUCCESS : RONDO_ERR_EXISTS;
 }
 

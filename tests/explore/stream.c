@@ -55,6 +55,19 @@ int explore_stream_act(struct explore_machine *m, uint32_t rank) {
   return 1;
 }
 
+// A launch on a GPU stays while its block counts a run that a stream waits for.
+void explore_stream_watch(struct explore_machine *m, const struct rondo_block *b, uint32_t rank) {
+  uint32_t tied = 0;
+  for (uint32_t i = 0; i < b->queue.count; i++) {
+    uint32_t index = rondo_task_index(rondo_task_entries(&b->queue)[i]);
+    const struct rondo_context_dynamic *s = &rondo_block_context(b, index)->state;
+    tied += s->phase > RONDO_PHASE_GATE && s->run.stream;
+  }
+  if (tied != b->tied)
+    explore_fail(m, EXPLORE_WRONG, "rank %u block %u: counts %u begun tied runs instead of %u",
+                 rank, b->index, b->tied, tied);
+}
+
 void explore_stream_end(struct explore_machine *m, struct explore_run *run, int status) {
   struct explore_rank *r = &m->ranks[run->rank];
   uint32_t at = 0;

@@ -143,7 +143,7 @@ static void map_part(int end, const struct order *order, int fd) {
   struct rondo_device *device = open_device();
   const struct rondo_range_part part = {order->part_at, order->part_bytes, fd};
   OK(rondo_range_create(device, order->range_bytes, &view, why));
-  int status = rondo_range_map(view, &part, why);
+  int status = rondo_range_map(view, &part, 1, why);
   if (status != RONDO_SUCCESS)
     fprintf(stderr, "mapping: %s\n", why);
   OK(status);

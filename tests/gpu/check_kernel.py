@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Checks the daemon kernel as nvcc compiled it: check_kernel.py LOG PTX [timed]
+"""Checks the daemon kernel as nvcc compiled it: check_kernel.py LOG PTX ARCHITECTURES [timed]
 
-LOG is what ptxas -v said of each architecture, PTX the kernel's intermediate code; "timed": of the
-one for benchmarks, which keeps times. Every rule is also applied to an input that breaks it, and
-must say so. Exit status: 0 all is well, 1 not.
+LOG is what ptxas -v said of each architecture, PTX the kernel's intermediate code, ARCHITECTURES
+those that must be there, as in 80,90; "timed": of the kernel for benchmarks, which keeps times.
+Every rule is also applied to an input that breaks it, and must say so. Exit status: 0 all is well,
+1 not.
 """
 import re
 import sys
 
-IS_TIMED = sys.argv[3:] == ["timed"]
+IS_TIMED = sys.argv[4:] == ["timed"]
 KERNEL = "rondo_cuda_daemon_timed" if IS_TIMED else "rondo_cuda_daemon"
-ARCHITECTURES = ("sm_90",) if IS_TIMED else ("sm_80", "sm_90", "sm_100")
+ARCHITECTURES = [f"sm_{number}" for number in sys.argv[3].split(",")]
 MOST_REGISTERS = 128  # 512 threads of them fit a multiprocessor
 MOST_SHARED = 1024  # static; what a block's state and tasks take is dynamic
 CONTEXT_VECTORS = 16  # of 16 bytes: daemon/core/context_core.h
@@ -112,7 +113,7 @@ def rule_ticks_are_for_benchmarks(_, ptx):
 
 # For each rule an input that breaks it, made of the real one: LOG and PTX.
 BREAK = {
-    rule_every_architecture: lambda log, ptx: (log.replace(ARCHITECTURES[-1], "sm_101"), ptx),
+    rule_every_architecture: lambda log, ptx: (log.replace(ARCHITECTURES[-1], "sm_0"), ptx),
     rule_no_stack_and_no_spills: lambda log, ptx: (
         log.replace("0 bytes stack frame", "16 bytes stack frame", 1), ptx),
     rule_registers: lambda log, ptx: (re.sub(r"Used \d+ reg", "Used 168 reg", log, count=1), ptx),

@@ -8,6 +8,7 @@
 #include "daemon/cuda/cuda_backend.h"
 #include "tests/support/cuda_job.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/held_locks.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 
@@ -33,12 +34,13 @@ static inline void reset_to(uint32_t devices, uint32_t peer_access) {
 static inline int fresh(void **state) {
   (void)state;
   reset(NULL);
+  rondo_test_watch_locks();
   return 0;
 }
 
 static inline int nothing_is_left(void **state) {
   (void)state;
-  return rondo_fake_live_count() != 0;
+  return rondo_test_has_called_with_lock() || rondo_fake_live_count() != 0;
 }
 
 static inline void job_of(uint32_t ranks, uint32_t colls, uint32_t count) {
@@ -52,7 +54,8 @@ static inline void rounds(uint32_t count) {
     assert_int_equal(rondo_test_cuda_round(&job, i), RONDO_SUCCESS);
 }
 
-// A test that begins with new devices, and leaves nothing on them.
+// A test that begins with new devices, leaves nothing on them, and makes no call with a lock held
+// that may wait.
 #define RONDO_CUDA_TEST(subject, function)                                                         \
   { subject "." #function, function, fresh, nothing_is_left, NULL }
 

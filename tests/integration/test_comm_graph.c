@@ -9,6 +9,7 @@
 #include "daemon/cuda/cuda_backend.h"
 #include "tests/support/cuda_job.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/held_locks.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
@@ -33,6 +34,7 @@ static int begin(void **state) {
   rondo_fake_reset(NULL);
   rondo_cuda_api_from(NULL);
   rondo_test_log_clear();
+  rondo_test_watch_locks();
   memset(&job, 0, sizeof job);
   job.ranks = RANKS;
   job.colls = BUFFERS;
@@ -60,7 +62,7 @@ static int end(void **state) {
   if (status || cuDevicePrimaryCtxRelease(0))
     return -1;
   (void)cuCtxSetCurrent(NULL);
-  return rondo_fake_live_count() != 0;
+  return rondo_test_has_called_with_lock() || rondo_fake_live_count() != 0;
 }
 
 static int32_t *sent(uint32_t rank, uint32_t buffer) { return job.send[rank][buffer]; }

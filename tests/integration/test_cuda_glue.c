@@ -28,7 +28,7 @@ static void ranks_of_one_device_reduce(void **state) {
   }
 }
 
-static void a_block_has_the_threads_that_were_asked_for(void **state) {
+static void a_launch_has_the_threads_that_were_asked_for_and_a_domain(void **state) {
   (void)state;
   struct rondo_config like = RONDO_CONFIG_INIT;
   static const uint32_t wrong[] = {1, 32, 65, 544};
@@ -42,6 +42,8 @@ static void a_block_has_the_threads_that_were_asked_for(void **state) {
   assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_SUCCESS);
   rounds(1);
   assert_int_equal(rondo_fake_threads(), 96);
+  assert_true(rondo_fake_launches_in(CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE) > 0);
+  assert_int_equal(rondo_fake_launches_in(CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT), 0);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
   assert_int_equal(setenv("RONDO_THREADS", "512", 1), 0);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
@@ -135,6 +137,33 @@ static void one_hardware_queue_is_enough_for_runs(void **state) {
   rounds((uint32_t)rondo_test_load(5, 2));
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
   assert_int_equal(unsetenv("CUDA_DEVICE_MAX_CONNECTIONS"), 0);
+}
+
+// As a window of NCCL is set up: no daemon is on the device meanwhile.
+static void a_held_device_becomes_quiet(void **state) {
+  (void)state;
+  struct rondo_rank *rank;
+  job_of(2, 1, 3000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  rounds(1);
+  assert_int_equal(rondo_rank_pin(job.ctx[0], "test", &rank), RONDO_SUCCESS);
+  struct rondo_device *device = rank->member.device;
+  rondo_rank_unpin(job.ctx[0]);
+  device->driver->setup->hold(device, true);
+  while (!device->driver->setup->is_quiet(device))
+    ;
+  assert_int_equal(rondo_fake_running(), 0);
+  for (uint32_t r = 0; r < job.ranks; r++)
+    assert_int_equal(rondo_test_cuda_fill(&job, r, 0, 1), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < job.ranks; r++)
+    assert_int_equal(rondo_test_cuda_run(&job, r, 0), RONDO_SUCCESS);
+  assert_true(device->driver->setup->is_quiet(device));
+  device->driver->setup->hold(device, false);
+  for (uint32_t r = 0; r < job.ranks; r++) {
+    assert_int_equal(rondo_test_cuda_wait(&job, r, 0), RONDO_SUCCESS);
+    assert_int_equal(rondo_test_cuda_check(&job, r, 0, 1), RONDO_SUCCESS);
+  }
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
 // -------------------------------------------------------------------- buffers -------
@@ -319,7 +348,8 @@ static const char *const entries[] = {
     "cuModuleGetFunction",
     "cuFuncLoad",
     "cuFuncSetAttribute",
-    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cuEventCreate",
     "cuStreamCreateWithPriority",
     "cuStreamQuery",
     "cuThreadExchangeStreamCaptureMode",
@@ -348,7 +378,7 @@ static void runs_end_when_the_daemon_cannot_be_launched_any_more(void **state) {
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
   rounds(1);
   rondo_test_log_clear();
-  rondo_fake_fail("cuLaunchKernel", 1, UINT64_MAX, CUDA_ERROR_LAUNCH_FAILED);
+  rondo_fake_fail("cuLaunchKernelEx", 1, UINT64_MAX, CUDA_ERROR_LAUNCH_FAILED);
   // While the blocks of the first round linger runs still succeed.
   int status = RONDO_SUCCESS;
   while (status == RONDO_SUCCESS) {
@@ -460,12 +490,13 @@ int main(int argc, char **argv) {
   rondo_test_log_open();
   const struct CMUnitTest tests[] = {
       RONDO_CUDA_TEST("cuda_glue", ranks_of_one_device_reduce),
-      RONDO_CUDA_TEST("cuda_glue", a_block_has_the_threads_that_were_asked_for),
+      RONDO_CUDA_TEST("cuda_glue", a_launch_has_the_threads_that_were_asked_for_and_a_domain),
       RONDO_CUDA_TEST("cuda_glue", ranks_keep_within_the_budget_of_multiprocessors),
       RONDO_CUDA_TEST("cuda_glue", daemons_that_leave_at_once_come_back),
       RONDO_CUDA_TEST("cuda_glue", starts_and_quits_are_in_the_flight_record),
       RONDO_CUDA_TEST("cuda_glue", a_blocking_launch_lets_the_ranks_take_turns),
       RONDO_CUDA_TEST("cuda_glue", one_hardware_queue_is_enough_for_runs),
+      RONDO_CUDA_TEST("cuda_glue", a_held_device_becomes_quiet),
       RONDO_CUDA_TEST("cuda_glue", buffers_that_the_device_cannot_use_are_refused),
       RONDO_CUDA_TEST("cuda_glue", the_device_is_awaited_in_the_middle_of_a_stuck_collective),
       RONDO_CUDA_TEST("cuda_glue", a_kernel_is_loaded_lazily_in_the_middle_of_a_stuck_collective),

@@ -102,6 +102,11 @@ static void buffers_are_read_in_place_by_devices_that_reach_them(void **state) {
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
+// Runs collective 0 on rank 0 with the send buffer of another rank, which is on another device.
+static int run_with_buffer_of(uint32_t rank) {
+  return rondo_run(job.ctx[0], job.coll[0][0], job.send[rank][0], job.recv[0][0], NULL, NULL);
+}
+
 // The hardware offers it, and the driver refuses it: host memory does.
 static void a_refused_peer_is_reached_by_host_memory(void **state) {
   (void)state;
@@ -112,11 +117,27 @@ static void a_refused_peer_is_reached_by_host_memory(void **state) {
   assert_int_equal(place_of(0, 1), -1);
   assert_int_equal(place_of(1, 0), -1);
   rounds(2);
-  assert_int_equal(
-      rondo_run(job.ctx[0], job.coll[0][0], job.send[1][0], job.recv[0][0], NULL, NULL),
-      RONDO_ERR_INVALID); // a buffer on device 1
+  assert_int_equal(run_with_buffer_of(1), RONDO_ERR_INVALID);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
   rondo_fake_fail(NULL, 0, 0, CUDA_SUCCESS);
+}
+
+// The driver offers peer access, and bytes arrive changed without an error.
+static void a_peer_that_corrupts_is_reached_by_host_memory(void **state) {
+  (void)state;
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.devices = 2;
+  options.peers_corrupt = 1;
+  reset(&options);
+  job_of(2, 2, 20000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 2), RONDO_SUCCESS);
+  assert_true(rondo_test_log_has("bytes that device 1 copies to or from device 0 arrive changed"));
+  assert_int_equal(place_of(0, 1), -1);
+  assert_int_equal(place_of(1, 0), -1);
+  check_why(0, 1, "in page-locked host memory: device 0 has no peer access to device 1 that works");
+  rounds(2);
+  assert_int_equal(run_with_buffer_of(1), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
 static void buffers_may_lie_on_the_device_of_a_peer(void **state) {
@@ -135,6 +156,106 @@ static void buffers_may_lie_on_the_device_of_a_peer(void **state) {
     assert_int_equal(rondo_test_cuda_wait(&job, r, 0), RONDO_SUCCESS);
     assert_int_equal(rondo_test_cuda_check(&job, r, 0, 0), RONDO_SUCCESS);
   }
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+}
+
+// Slots of a connector between ranks 0 and 1 of collective 0 that refer to a buffer of the sender.
+static uint32_t count_references(uint32_t from, uint32_t to) {
+  const struct rondo_match_entry *m = rondo_match_entry_find(rank_of(0)->job, (struct rondo_id){0});
+  const struct rondo_link *link = rondo_communicator_link(m->comms, from, to);
+  struct {
+    struct rondo_connector c;
+    struct rondo_slot slots[RONDO_CONNECTOR_MAX_SLOTS];
+  } image;
+  uint32_t count = 0;
+  assert_non_null(link);
+  for (uint32_t b = 0; b < m->comms->shape.blocks; b++) {
+    uint64_t bytes = rondo_connector_bytes(m->comms->shape.slot_count);
+    assert_int_equal(rondo_mem_copy(job.ctx[0], &image, rondo_link_connector(link, b), bytes),
+                     RONDO_SUCCESS);
+    for (uint32_t i = 0; i < image.c.slot_count; i++)
+      count += (image.slots[i].bytes & RONDO_SLOT_REFERENCE) != 0;
+  }
+  return count;
+}
+
+enum where { IN_MEMORY, IN_POOL, MANAGED, PAGEABLE };
+
+// A buffer for rank `rank`, which is on the device of the same number.
+static void *buffer_make(enum where where, uint32_t rank, size_t bytes) {
+  CUcontext ctx;
+  CUdeviceptr memory = 0;
+  if (where == PAGEABLE)
+    return calloc(1, bytes);
+  assert_int_equal(cuDevicePrimaryCtxRetain(&ctx, (int)rank), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSetCurrent(ctx), CUDA_SUCCESS);
+  assert_int_equal(where == IN_MEMORY ? cuMemAlloc(&memory, bytes)
+                   : where == IN_POOL ? cuMemAllocAsync(&memory, bytes, NULL)
+                                      : cuMemAllocManaged(&memory, bytes, CU_MEM_ATTACH_GLOBAL),
+                   CUDA_SUCCESS);
+  assert_int_equal(cuDevicePrimaryCtxRelease((int)rank), CUDA_SUCCESS);
+  return (void *)(uintptr_t)memory;
+}
+
+static void buffer_free(enum where where, void *memory) {
+  CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory;
+  if (where == PAGEABLE)
+    free(memory);
+  else
+    assert_int_equal(where == IN_POOL ? cuMemFreeAsync(at, NULL) : cuMemFree(at), CUDA_SUCCESS);
+}
+
+// Runs collective 0 on both ranks, each with a copy of its input in a buffer of the given kind, and
+// checks the results.
+static void run_with_buffers(enum where where) {
+  size_t bytes = job.count * sizeof(int32_t);
+  void *buffers[2];
+  for (uint32_t r = 0; r < 2; r++) {
+    buffers[r] = buffer_make(where, r, bytes);
+    assert_int_equal(rondo_test_cuda_fill(&job, r, 0, 0), RONDO_SUCCESS);
+    assert_int_equal(rondo_mem_copy(job.ctx[r], buffers[r], job.send[r][0], bytes), RONDO_SUCCESS);
+    assert_int_equal(rondo_run(job.ctx[r], job.coll[r][0], buffers[r], buffers[r], NULL, NULL),
+                     RONDO_SUCCESS);
+  }
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(rondo_test_cuda_wait(&job, r, 0), RONDO_SUCCESS);
+    assert_int_equal(rondo_mem_copy(job.ctx[r], job.recv[r][0], buffers[r], bytes), RONDO_SUCCESS);
+    assert_int_equal(rondo_test_cuda_check(&job, r, 0, 0), RONDO_SUCCESS);
+    buffer_free(where, buffers[r]);
+  }
+}
+
+// Peer access covers neither pools nor managed nor pageable memory: only what cuMemAlloc returns is
+// read in place by the other device.
+static void a_buffer_that_a_peer_may_not_read_is_sent_by_value(void **state) {
+  (void)state;
+  static const enum where kinds[] = {IN_POOL, MANAGED, PAGEABLE};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    struct rondo_fake_options options = rondo_fake_defaults();
+    options.devices = 2;
+    options.pageable_access = 1;
+    reset(&options);
+    job_of(2, 1, 100000);
+    assert_int_equal(rondo_test_cuda_open(&job, NULL, 2), RONDO_SUCCESS);
+    run_with_buffers(kinds[i]);
+    assert_int_equal(count_references(0, 1) + count_references(1, 0), 0);
+    run_with_buffers(IN_MEMORY);
+    assert_true(count_references(0, 1) + count_references(1, 0) > 0);
+    run_with_buffers(kinds[i]);
+    assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  }
+}
+
+static void a_buffer_of_a_peers_pool_is_refused(void **state) {
+  (void)state;
+  reset_to(2, 1);
+  job_of(2, 1, 1000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 2), RONDO_SUCCESS);
+  void *far = buffer_make(IN_POOL, 1, 4000);
+  assert_int_equal(rondo_run(job.ctx[0], job.coll[0][0], far, job.recv[0][0], NULL, NULL),
+                   RONDO_ERR_INVALID);
+  assert_true(rondo_test_log_has("it is of a pool or a mapping, which peer access does not cover"));
+  buffer_free(IN_POOL, far);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
@@ -200,7 +321,10 @@ int main(int argc, char **argv) {
       RONDO_CUDA_TEST("cuda_peers", connectors_lie_where_the_receiver_is_if_the_sender_reaches_it),
       RONDO_CUDA_TEST("cuda_peers", buffers_are_read_in_place_by_devices_that_reach_them),
       RONDO_CUDA_TEST("cuda_peers", a_refused_peer_is_reached_by_host_memory),
+      RONDO_CUDA_TEST("cuda_peers", a_peer_that_corrupts_is_reached_by_host_memory),
       RONDO_CUDA_TEST("cuda_peers", buffers_may_lie_on_the_device_of_a_peer),
+      RONDO_CUDA_TEST("cuda_peers", a_buffer_that_a_peer_may_not_read_is_sent_by_value),
+      RONDO_CUDA_TEST("cuda_peers", a_buffer_of_a_peers_pool_is_refused),
       RONDO_CUDA_TEST("cuda_peers", describing_says_where_connectors_would_lie),
       RONDO_CUDA_TEST("cuda_peers", describing_says_why_there_is_nothing),
   };

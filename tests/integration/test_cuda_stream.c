@@ -3,10 +3,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/cuda/cuda_backend.h"
 #include "tests/support/cuda_job.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/held_locks.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
@@ -58,6 +60,7 @@ static int begin(void **state) {
   rondo_fake_reset(NULL);
   rondo_cuda_api_from(NULL);
   rondo_test_log_clear();
+  rondo_test_watch_locks();
   rondo_fake_register("produce", produce_kernel, sizeof(struct work));
   rondo_fake_register("consume", consume_kernel, sizeof(struct work));
   memset(&job, 0, sizeof job);
@@ -86,7 +89,7 @@ static int end(void **state) {
   if (status || cuMemFreeHost(words) || cuModuleUnload(module) || cuDevicePrimaryCtxRelease(0))
     return -1;
   (void)cuCtxSetCurrent(NULL);
-  return rondo_fake_live_count() != 0;
+  return rondo_test_has_called_with_lock() || rondo_fake_live_count() != 0;
 }
 
 static void launch(CUfunction function, CUstream stream, struct work w) {
@@ -141,6 +144,58 @@ static void streams_of_different_order_do_not_deadlock(void **state) {
   for (uint32_t r = 0; r < RANKS; r++)
     for (uint32_t c = 0; c < 2; c++)
       assert_int_equal(rondo_test_cuda_wait(&job, r, c), RONDO_SUCCESS);
+}
+
+static void nap(void) {
+  const struct timespec pause = {0, 50000000};
+  nanosleep(&pause, NULL);
+}
+
+// Naps until nothing was launched and the reaper has not slept during one nap, or for two seconds.
+static void settle(void) {
+  uint64_t before = UINT64_MAX;
+  for (int naps = 0; naps < 40; naps++) {
+    uint64_t now = rondo_fake_calls("cuLaunchKernelEx") + rondo_cuda_reaper_sleeps();
+    if (now == before)
+      return;
+    before = now;
+    nap();
+  }
+}
+
+// The launch stays, which was made for the run, and the reaper stays awake: neither adds a pause to
+// the run.
+static void a_run_that_waits_for_its_peer_has_no_pauses(void **state) {
+  (void)state;
+  assert_int_equal(on_stream(0, 0), RONDO_SUCCESS);
+  nap();
+  settle();
+  uint64_t launches = rondo_fake_calls("cuLaunchKernelEx");
+  uint64_t sleeps = rondo_cuda_reaper_sleeps();
+  nap();
+  nap();
+  assert_int_equal(rondo_fake_calls("cuLaunchKernelEx"), launches);
+  assert_int_equal(rondo_cuda_reaper_sleeps(), sleeps);
+  assert_true(rondo_fake_running() > 0);
+  assert_int_equal(on_stream(1, 0), RONDO_SUCCESS);
+  await_streams();
+}
+
+// No launch is wasted on a stream that has not reached its run.
+static void a_stream_that_computes_has_no_launches(void **state) {
+  (void)state;
+  *words = 0;
+  OK(cuStreamWaitValue32(streams[0], (CUdeviceptr)(uintptr_t)words, 1, CU_STREAM_WAIT_VALUE_GEQ));
+  for (uint32_t r = 0; r < RANKS; r++)
+    assert_int_equal(on_stream(r, 0), RONDO_SUCCESS);
+  struct rondo_counters before;
+  struct rondo_counters after;
+  assert_int_equal(rondo_counters(job.ctx[0], &before), RONDO_SUCCESS);
+  nap();
+  assert_int_equal(rondo_counters(job.ctx[0], &after), RONDO_SUCCESS);
+  assert_int_equal(after.starts, before.starts);
+  __atomic_store_n(words, 1, __ATOMIC_RELEASE);
+  await_streams();
 }
 
 static void a_stream_that_is_not_the_devices_is_refused(void **state) {
@@ -345,6 +400,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       TEST(work_before_and_after_a_run_keeps_its_place),
       TEST(streams_of_different_order_do_not_deadlock),
+      TEST(a_run_that_waits_for_its_peer_has_no_pauses),
+      TEST(a_stream_that_computes_has_no_launches),
       TEST(a_stream_that_is_not_the_devices_is_refused),
       TEST(with_one_hardware_queue_streams_are_refused),
       TEST(a_graph_is_replayed_ten_thousand_times),

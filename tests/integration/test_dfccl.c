@@ -209,7 +209,7 @@ static void refuses_contexts_that_are_not(void **state) {
   assert_int_equal(dfcclInit(NULL, 0), RONDO_ERR_INVALID);
   assert_int_equal(dfcclInit(&gone, -1), RONDO_ERR_INVALID);
   assert_int_equal(dfcclInit(&gone, 0), RONDO_ERR_EXISTS);
-  assert_int_equal(dfcclInit(&gone, (int)RONDO_MAX_RANKS), RONDO_ERR_INVALID);
+  assert_int_equal(dfcclInit(&gone, (int)DFCCL_MAX_RANKS), RONDO_ERR_INVALID);
   assert_int_equal(dfcclInit(&gone, RANKS), RONDO_SUCCESS);
   assert_int_equal(dfcclDestroy(gone), RONDO_SUCCESS);
   const rankCtx_t bad[] = {none, gone};

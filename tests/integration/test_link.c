@@ -65,7 +65,7 @@ static void live_on_a_machine(struct rondo_test_child *child) {
   cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
   cfg.peer_timeout_ns = SILENCE_NS;
   RONDO_CHILD_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(rondo_mesh_calls->start(&cfg, &events, NULL, &mesh) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_mesh_calls->start(&cfg, NULL, &events, NULL, &mesh) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(!rondo_mesh_calls->is_same_machine(mesh, 1 - child->rank));
   struct rondo_mesh_send message = {.to = 1 - child->rank, .bytes = "far", .size = 3};

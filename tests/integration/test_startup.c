@@ -70,7 +70,7 @@ static struct rondo_mesh *start(struct rondo_test_child *child, struct rondo_con
   struct rondo_mesh *mesh;
   RONDO_CHILD_CHECK(rondo_config_complete(cfg) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_mesh_calls->is_needed(cfg));
-  RONDO_CHILD_CHECK(rondo_mesh_calls->start(cfg, &events, t, &mesh) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_mesh_calls->start(cfg, NULL, &events, t, &mesh) == RONDO_SUCCESS);
   return mesh;
 }
 

@@ -164,7 +164,8 @@ static void the_host_has_no_streams(void **state) {
 
 // --------------------------------------------------------- a driver with streams ---
 
-// The enqueued operations, in the order of calls. A stream executes them when the test says so.
+// The enqueued operations, in the order of calls; both parts of a tie are one if they come
+// together. A stream executes them when the test says so.
 struct enqueued {
   void *stream;
   struct rondo_stream_words *words;
@@ -174,19 +175,30 @@ struct enqueued {
 static struct enqueued enqueued[64];
 static uint32_t enqueued_count;
 static int enqueue_status;
-static int captures; // the stream is being captured
+static int wait_status;            // of parts that only wait
+static uint64_t submitted_at_wait; // runs of rank 0, at the last one
+static int captures;               // the stream is being captured
 static struct rondo_capture captured;
 static unsigned captured_parts[8];
 static uint32_t captured_count;
 
 static int enqueue(struct rondo_daemon *d, void *stream, struct rondo_stream_words *w,
                    uint64_t ticket, unsigned parts, char *why) {
+  struct enqueued *last = enqueued_count ? &enqueued[enqueued_count - 1] : NULL;
+  struct rondo_counters counters;
+  int status = enqueue_status ? enqueue_status : parts & RONDO_STREAM_ASK ? 0 : wait_status;
   (void)d;
-  if (enqueue_status) {
+  assert_int_equal(rondo_counters(job.ctx[0], &counters), RONDO_SUCCESS);
+  if (parts & RONDO_STREAM_WAIT)
+    submitted_at_wait = counters.submitted;
+  if (status) {
     (void)snprintf(why, RONDO_WHY_BYTES, "the test refuses");
-    return enqueue_status;
+    return status;
   }
-  enqueued[enqueued_count++] = (struct enqueued){stream, w, ticket, parts};
+  if (last && last->words == w && last->ticket == ticket && last->parts == RONDO_STREAM_ASK)
+    last->parts |= parts;
+  else
+    enqueued[enqueued_count++] = (struct enqueued){stream, w, ticket, parts};
   return RONDO_SUCCESS;
 }
 
@@ -237,7 +249,7 @@ static int open_with_streams(void **state) {
   rank->member.daemon->driver = &driver;
   rondo_rank_unpin(job.ctx[0]);
   enqueued_count = captured_count = 0;
-  enqueue_status = RONDO_SUCCESS;
+  enqueue_status = wait_status = RONDO_SUCCESS;
   return 0;
 }
 
@@ -314,6 +326,23 @@ static void what_the_driver_refuses_is_not_submitted(void **state) {
   assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
   assert_int_equal(enqueued[0].ticket, 1);
   execute(coll, &enqueued[0], 1);
+}
+
+// The call that enqueues the wait may wait for the run.
+static void a_run_is_submitted_before_its_stream_waits(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = describe(1);
+  char a;
+  rondo_test_job_register(&job, &d, &coll);
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  assert_int_equal(submitted_at_wait, 1);
+  execute(coll, &enqueued[0], 1);
+  wait_status = RONDO_ERR_SYSTEM;
+  assert_int_equal(on_stream(coll, &a), RONDO_ERR_SYSTEM);
+  assert_true(rondo_test_log_has("the run is submitted, but its stream does not wait"));
+  assert_int_equal(submitted_at_wait, 2);
+  execute(coll, &enqueued[1], 2);
 }
 
 // What a launch of the graph does.
@@ -435,6 +464,7 @@ int main(void) {
       TEST(each_stream_has_words_of_its_own, open_with_streams),
       TEST(words_that_a_stream_has_not_passed_are_kept, open_with_streams),
       TEST(what_the_driver_refuses_is_not_submitted, open_with_streams),
+      TEST(a_run_is_submitted_before_its_stream_waits, open_with_streams),
       TEST(a_graph_runs_its_collective_at_each_launch, open_with_streams),
       TEST(a_capture_that_is_refused_leaves_nothing, open_with_streams),
       TEST(held_streams_wait_for_their_runs_at_the_release, open_with_streams),

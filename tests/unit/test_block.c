@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cuda/cuda_launch_core.h"
 #include "daemon/host/host.h"
 #include "runtime/api/api_context.h"
 #include "runtime/rank/handles.h"
@@ -195,6 +196,71 @@ static void the_stuck_are_preempted_when_their_budget_is_spent(void **state) {
   assert_int_equal(counters(0)->preemptions, 3);
   assert_int_equal(scheduled(0), 1);
   end_two_stuck();
+}
+
+// A launch, whose clock shows the true time in steps. A reading takes PROBE_NS.
+#define PROBE_NS 20u
+
+static struct {
+  uint64_t true_ns, step_ns;
+  struct rondo_cuda_fast fast;
+  uint64_t preemptions;  // before the launch
+  uint64_t preempted_ns; // true time of the first preemption; 0: there was none
+} launched;
+
+uint64_t rondo_cuda_launch_now_ns(void) {
+  if (!launched.preempted_ns && launched.fast.block.counters.preemptions > launched.preemptions)
+    launched.preempted_ns = launched.true_ns;
+  launched.true_ns += PROBE_NS;
+  return launched.true_ns / launched.step_ns * launched.step_ns;
+}
+
+void rondo_cuda_launch_pause(uint32_t ns) { (void)ns; }
+
+// Launches the block of side 0, `phase_ns` after its clock has moved. Returns for how long the
+// first collective was stuck before it was preempted.
+static uint64_t launch_until_preempted(uint64_t step_ns, uint64_t phase_ns) {
+  struct rondo_cuda_block_status status = {0};
+  static struct rondo_cuda_block_home at_home;
+  const struct rondo_cuda_launch launch = {.status = (uint64_t)(uintptr_t)&status,
+                                           .max_steps = 1000,
+                                           .longest_ns = UINT64_MAX,
+                                           .block_count = 1};
+  launched.step_ns = step_ns;
+  launched.true_ns = (now_ns / step_ns + 1) * step_ns + phase_ns;
+  launched.preemptions = counters(0)->preemptions;
+  launched.preempted_ns = 0;
+  launched.fast.block = *sides[0].block;
+  at_home.block.queue = launched.fast.block.queue;
+  uint64_t begun_ns = launched.true_ns;
+  uint64_t told_ns = begun_ns / step_ns * step_ns;
+  rondo_block_start(&launched.fast.block, told_ns);
+  (void)rondo_cuda_launch_steps(&launch, &at_home, &launched.fast, told_ns);
+  *sides[0].block = launched.fast.block;
+  now_ns = launched.true_ns;
+  assert_true(launched.preempted_ns != 0);
+  return launched.preempted_ns - begun_ns;
+}
+
+// The collective gets its whole budget, whenever its turn begins between two steps of the clock.
+static void a_coarse_clock_takes_nothing_from_a_budget(void **state) {
+  (void)state;
+  static const uint64_t steps_ns[] = {1, 32, 1000, 1024};
+  static int32_t data[2][COUNT];
+  for (size_t i = 0; i < sizeof steps_ns / sizeof *steps_ns; i++) {
+    uint64_t step_ns = steps_ns[i];
+    for (uint64_t phase_ns = 0; phase_ns < step_ns; phase_ns += 1 + step_ns / 20) {
+      struct rondo_config c = base_config();
+      c.tuning.front_budget_ns = c.tuning.min_budget_ns = 1000;
+      open_sides(2, &c);
+      for (uint64_t id = 1; id <= 2; id++)
+        submit(0, enter(0, id, COUNT, 0), data[0], data[1]);
+      assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED);
+      uint64_t stuck_ns = launch_until_preempted(step_ns, phase_ns);
+      assert_in_range(stuck_ns, 1000, 1000 + 2 * step_ns + 4 * PROBE_NS);
+      end_two_stuck();
+    }
+  }
 }
 
 // Three that both sides run, each in an order of its own. No time passes, so no budget is spent.
@@ -634,6 +700,7 @@ int main(void) {
       RONDO_NAMED_TEST("block", a_block_told_to_exit_does_when_idle),
       RONDO_NAMED_TEST("block", what_is_submitted_is_fetched_and_done),
       RONDO_NAMED_TEST("block", the_stuck_are_preempted_when_their_budget_is_spent),
+      RONDO_NAMED_TEST("block", a_coarse_clock_takes_nothing_from_a_budget),
       RONDO_NAMED_TEST("block", two_that_send_to_each_other_soon_receive),
       RONDO_NAMED_TEST("block", what_can_move_goes_before_what_is_stuck),
       RONDO_NAMED_TEST("block", a_large_one_shares_its_turns),

@@ -12,7 +12,7 @@ static const struct rondo_cuda_api linked = {RONDO_CUDA_ENTRIES(LINKED)};
 
 int main(void) {
   int version = 0;
-  if (linked.driver_get_version(&version) != CUDA_SUCCESS || version < 13000)
+  if (linked.driver_get_version(&version) != CUDA_SUCCESS || version < 12080)
     return 1;
   printf("%zu calls, driver %d\n", sizeof linked / sizeof(void *), version);
   return 0;

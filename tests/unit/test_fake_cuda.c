@@ -303,6 +303,101 @@ static void kernels_beyond_the_device_wait_for_a_place(void **state) {
   OK(cuStreamDestroy(b));
 }
 
+// -------------------------------------------------- the lock of a context, domains --
+
+static void begin_anew(const struct rondo_fake_options *options) {
+  OK(cuMemFreeHost(words));
+  OK(cuMemFree(device));
+  OK(cuModuleUnload(module));
+  assert_int_equal(begin_with(options), 0);
+}
+
+static void call_from_another_thread(struct caller *c, CUresult (*call)(void)) {
+  *c = (struct caller){.call = call};
+  assert_int_equal(pthread_create(&c->thread, NULL, caller_main, c), 0);
+  while (__atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == 0)
+    sched_yield();
+  for (int i = 0; i < 200; i++)
+    sched_yield();
+}
+
+static CUresult call_query(void) { return cuStreamQuery(NULL); }
+
+static void a_call_that_waits_holds_the_lock_of_its_context(void **state) {
+  (void)state;
+  struct rondo_fake_options o = rondo_fake_defaults();
+  struct caller waits;
+  struct caller other;
+  o.holds_lock = 1;
+  begin_anew(&o);
+  CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+  launch(s, 0, 1);
+  call_from_another_thread(&waits, call_alloc);
+  call_from_another_thread(&other, call_query);
+  assert_int_equal(__atomic_load_n(&waits.state, __ATOMIC_ACQUIRE), 1);
+  assert_int_equal(__atomic_load_n(&other.state, __ATOMIC_ACQUIRE), 1);
+  open_gate(0);
+  assert_int_equal(pthread_join(waits.thread, NULL), 0);
+  assert_int_equal(pthread_join(other.thread, NULL), 0);
+  assert_int_equal(waits.result, CUDA_SUCCESS);
+  assert_int_equal(other.result, CUDA_SUCCESS);
+  OK(cuMemFree(spare));
+  OK(cuStreamDestroy(s));
+}
+
+// A stream that waits holds up a call that waits for all streams, and none that waits for kernels.
+static void a_call_may_wait_for_kernels_only(void **state) {
+  (void)state;
+  struct rondo_fake_options o = rondo_fake_defaults();
+  struct caller c;
+  for (uint32_t kernels_only = 0; kernels_only < 2; kernels_only++) {
+    o.kernels_only = kernels_only;
+    begin_anew(&o);
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamWaitValue32(s, address_of(2), 1, CU_STREAM_WAIT_VALUE_GEQ));
+    launch(s, 0, 1); // behind the wait
+    call_from_another_thread(&c, call_alloc);
+    if (!kernels_only)
+      assert_int_equal(__atomic_load_n(&c.state, __ATOMIC_ACQUIRE), 1);
+    else
+      assert_int_equal(pthread_join(c.thread, NULL), 0);
+    open_gate(2);
+    open_gate(0);
+    if (!kernels_only)
+      assert_int_equal(pthread_join(c.thread, NULL), 0);
+    OK(cuMemFree(spare));
+    OK(cuStreamSynchronize(s));
+    OK(cuStreamDestroy(s));
+  }
+  waits_for_kernel(call_alloc, "cuMemAlloc");
+  OK(cuMemFree(spare));
+}
+
+static void a_launch_says_its_domain(void **state) {
+  (void)state;
+  struct held_param p = {&words[0], &words[1]};
+  void *params[] = {&p};
+  CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN};
+  CUlaunchConfig config = {.gridDimX = 1,
+                           .gridDimY = 1,
+                           .gridDimZ = 1,
+                           .blockDimX = 32,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .attrs = &attribute,
+                           .numAttrs = 1};
+  attribute.value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+  open_gate(0);
+  OK(cuLaunchKernelEx(&config, held, params, NULL));
+  config.numAttrs = 0;
+  OK(cuLaunchKernelEx(&config, held, params, NULL));
+  OK(cuLaunchKernelEx(&config, held, params, NULL));
+  OK(cuCtxSynchronize());
+  assert_int_equal(word(1), 3);
+  assert_int_equal(rondo_fake_launches_in(CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE), 1);
+  assert_int_equal(rondo_fake_launches_in(CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT), 2);
+}
+
 // ---------------------------------------------------------------- what it sees --
 
 static void wrong_handles_and_ranges_are_refused(void **state) {
@@ -465,7 +560,7 @@ static void a_user_object_lasts_as_long_as_the_last_graph_that_holds_it(void **s
   CUstreamCaptureStatus status;
   CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
   OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  OK(cuStreamGetCaptureInfo(s, &status, NULL, &graph, NULL, NULL, NULL));
+  OK(cuStreamGetCaptureInfo_v3(s, &status, NULL, &graph, NULL, NULL, NULL));
   OK(cuUserObjectCreate(&object, &dropped, count_up, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
   OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
   OK(cuStreamEndCapture(s, &ended));
@@ -475,6 +570,25 @@ static void a_user_object_lasts_as_long_as_the_last_graph_that_holds_it(void **s
   OK(cuGraphExecDestroy(exec));
   assert_int_equal(dropped, 1);
   OK(cuStreamDestroy(s));
+}
+
+static unsigned holds_one(void) { return 1; }
+static unsigned holds_none(void) { return 0; }
+
+static void a_call_that_may_wait_and_holds_a_lock_is_named(void **state) {
+  (void)state;
+  CUdeviceptr memory;
+  CUcontext current;
+  rondo_fake_watch_locks(holds_none);
+  OK(cuMemAlloc(&memory, 8));
+  assert_null(rondo_fake_called_with_lock());
+  rondo_fake_watch_locks(holds_one);
+  OK(cuCtxGetCurrent(&current));
+  assert_null(rondo_fake_called_with_lock());
+  OK(cuMemFree(memory));
+  OK(cuCtxSynchronize());
+  assert_string_equal(rondo_fake_called_with_lock(), "cuMemFree_v2");
+  rondo_fake_watch_locks(NULL);
 }
 
 #define TEST(function)                                                                             \
@@ -492,6 +606,9 @@ int main(void) {
       TEST(the_first_launch_of_a_lazy_kernel_waits),
       TEST(a_blocking_launch_returns_when_the_kernel_has_ended),
       TEST(kernels_beyond_the_device_wait_for_a_place),
+      TEST(a_call_that_waits_holds_the_lock_of_its_context),
+      TEST(a_call_may_wait_for_kernels_only),
+      TEST(a_launch_says_its_domain),
       TEST(wrong_handles_and_ranges_are_refused),
       TEST(pointers_say_what_they_are),
       TEST(the_nth_call_fails_and_leaves_nothing),
@@ -500,6 +617,7 @@ int main(void) {
       TEST(a_capture_takes_in_streams_and_wants_them_joined),
       TEST(unsafe_calls_break_a_capture_unless_the_thread_is_relaxed),
       TEST(a_user_object_lasts_as_long_as_the_last_graph_that_holds_it),
+      TEST(a_call_that_may_wait_and_holds_a_lock_is_named),
   };
   return cmocka_run_group_tests_name("fake_cuda", tests, NULL, NULL);
 }

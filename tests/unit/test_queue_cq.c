@@ -28,7 +28,7 @@ static void start(uint32_t first_sequence) {
 
 static struct rondo_cqe entry_of(uint32_t number) {
   struct rondo_cqe e = {0};
-  e.collective = number * 7u + 1u;
+  e.collective = (uint16_t)(number * 7u + 1u);
   e.duration_ns = number * 11u + 3u;
   e.status = (uint16_t)(number * 13u);
   e.run = (uint16_t)(number * 17u);
@@ -55,6 +55,7 @@ static void pop(uint32_t number) {
   assert_true(rondo_cq_has_entry(&consumer_half));
   assert_int_equal(rondo_cq_try_pop(&consumer_half, &got), 1);
   want.mark = got.mark;
+  want.second_mark = got.second_mark;
   assert_memory_equal(&got, &want, sizeof got);
 }
 
@@ -83,12 +84,14 @@ static void gives_back_every_field(void **state) {
 
 static void keeps_the_extremes_of_its_fields(void **state) {
   (void)state;
-  struct rondo_cqe e = {0, UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT16_MAX};
+  struct rondo_cqe e = {
+      .collective = UINT16_MAX, .status = UINT16_MAX, .run = UINT16_MAX, .duration_ns = UINT32_MAX};
   struct rondo_cqe got = {0};
   start(UINT32_MAX);
   assert_true(rondo_cq_try_push(&producers_half, &e));
   assert_int_equal(rondo_cq_try_pop(&consumer_half, &got), 1);
   e.mark = got.mark;
+  e.second_mark = got.second_mark;
   assert_memory_equal(&got, &e, sizeof e);
 }
 
@@ -139,6 +142,27 @@ static void wraps_at_uint32_max(void **state) {
   }
 }
 
+// An entry whose halves become visible one after the other, in either order, on every lap and
+// across the wrap of the sequence: it is taken when both are visible, and not before.
+static void an_entry_is_taken_when_both_halves_are_visible(void **state) {
+  (void)state;
+  for (uint32_t first_half = 0; first_half < 2; first_half++) {
+    start(UINT32_MAX - 2 * CAPACITY);
+    for (uint32_t n = 0; n < 4 * CAPACITY; n++) {
+      uint64_t *entry = rondo_cq_entry(consumer_half.ring, CAPACITY, shared.ring.consumed);
+      const uint64_t before[2] = {entry[0], entry[1]};
+      push(n);
+      const uint64_t pushed[2] = {entry[0], entry[1]};
+      struct rondo_cqe got = {0};
+      memcpy(entry, before, sizeof before);
+      entry[first_half] = pushed[first_half];
+      assert_false(rondo_cq_try_peek(&consumer_half, &got));
+      entry[1 - first_half] = pushed[1 - first_half];
+      pop(n);
+    }
+  }
+}
+
 struct producer {
   pthread_t thread;
   uint32_t index;
@@ -148,7 +172,10 @@ struct producer {
 static void *produce(void *arg) {
   const struct producer *p = arg;
   for (uint32_t n = 0; n < p->count; n++) {
-    struct rondo_cqe e = {0, n, p->index, (uint16_t)(n * 3u), (uint16_t)(n * 5u)};
+    struct rondo_cqe e = {.collective = (uint16_t)n,
+                          .status = (uint16_t)(n * 3u),
+                          .run = (uint16_t)(n * 5u),
+                          .duration_ns = p->index};
     while (!rondo_cq_try_push(&producers_half, &e))
       sched_yield();
   }
@@ -197,6 +224,7 @@ int main(void) {
       RONDO_NAMED_TEST("queue_cq", full_refuses_and_changes_nothing),
       RONDO_NAMED_TEST("queue_cq", looks_across_only_when_it_seems_full),
       RONDO_NAMED_TEST("queue_cq", wraps_at_uint32_max),
+      RONDO_NAMED_TEST("queue_cq", an_entry_is_taken_when_both_halves_are_visible),
       RONDO_NAMED_TEST("queue_cq", takes_from_many_producers),
   };
   return cmocka_run_group_tests_name("queue_cq", tests, NULL, NULL);

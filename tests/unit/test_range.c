@@ -8,6 +8,7 @@
 #include "daemon/cuda/cuda_api.h"
 #include "daemon/cuda/cuda_driver.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/held_locks.h"
 #include "tests/support/named.h"
 #include <rondo/status.h>
 
@@ -18,6 +19,7 @@ static char why[RONDO_WHY_BYTES];
 static int open_with(const struct rondo_fake_options *options) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   rondo_fake_reset(options);
+  rondo_test_watch_locks();
   rondo_cuda_api_from(NULL); // it has to be started again
   cfg.backend = RONDO_BACKEND_CUDA;
   own = view = NULL;
@@ -34,7 +36,7 @@ static int close_all(void **state) {
   rondo_range_destroy(view);
   rondo_range_destroy(own);
   rondo_cuda_driver.close(device);
-  return rondo_fake_live_count() != 0;
+  return rondo_test_has_called_with_lock() || rondo_fake_live_count() != 0;
 }
 
 static void make_own(void) {
@@ -52,7 +54,7 @@ static void make_view(void) {
   struct rondo_range_part part;
   assert_int_equal(rondo_range_create(device, rondo_range_bytes(own), &view, why), RONDO_SUCCESS);
   for (uint32_t i = 0; rondo_range_part(own, i, &part); i++)
-    assert_int_equal(rondo_range_map(view, &part, why), RONDO_SUCCESS);
+    assert_int_equal(rondo_range_map(view, &part, 1, why), RONDO_SUCCESS);
 }
 
 static char *seen(const char *memory) {
@@ -114,22 +116,22 @@ static void what_is_no_part_is_refused(void **state) {
   assert_int_equal(rondo_range_create(device, rondo_range_bytes(own), &view, why), RONDO_SUCCESS);
   struct rondo_range_part bad = part;
   bad.at += RONDO_RANGE_UNIT_BYTES;
-  assert_int_equal(rondo_range_map(view, &bad, why), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_range_map(view, &bad, 1, why), RONDO_ERR_INVALID);
   bad = part;
   bad.bytes = rondo_range_bytes(own) + RONDO_RANGE_UNIT_BYTES;
-  assert_int_equal(rondo_range_map(view, &bad, why), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_range_map(view, &bad, 1, why), RONDO_ERR_INVALID);
   bad.bytes = 4096;
-  assert_int_equal(rondo_range_map(view, &bad, why), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_range_map(view, &bad, 1, why), RONDO_ERR_INVALID);
   bad.bytes = part.bytes + RONDO_RANGE_UNIT_BYTES; // more than the descriptor is good for
-  assert_int_equal(rondo_range_map(view, &bad, why), RONDO_ERR_SYSTEM);
+  assert_int_equal(rondo_range_map(view, &bad, 1, why), RONDO_ERR_SYSTEM);
   assert_int_equal(pipe(ends), 0);
   bad = part;
   bad.fd = ends[0];
-  assert_int_equal(rondo_range_map(view, &bad, why), RONDO_ERR_SYSTEM);
+  assert_int_equal(rondo_range_map(view, &bad, 1, why), RONDO_ERR_SYSTEM);
   close(ends[0]);
   close(ends[1]);
-  assert_int_equal(rondo_range_map(view, &part, why), RONDO_SUCCESS);
-  assert_int_equal(rondo_range_map(view, &part, why), RONDO_ERR_INVALID); // it is there
+  assert_int_equal(rondo_range_map(view, &part, 1, why), RONDO_SUCCESS);
+  assert_int_equal(rondo_range_map(view, &part, 1, why), RONDO_ERR_INVALID); // it is there
 }
 
 // Makes and maps a range once. Returns 1 if all went well.
@@ -138,7 +140,7 @@ static int try_once(void) {
   int is_well = rondo_range_create(device, 0, &own, why) == RONDO_SUCCESS &&
                 rondo_range_alloc(own, device, 1000, why) && rondo_range_part(own, 0, &part) &&
                 rondo_range_create(device, rondo_range_bytes(own), &view, why) == RONDO_SUCCESS &&
-                rondo_range_map(view, &part, why) == RONDO_SUCCESS;
+                rondo_range_map(view, &part, 1, why) == RONDO_SUCCESS;
   rondo_range_destroy(view);
   rondo_range_destroy(own);
   own = view = NULL;
@@ -157,6 +159,7 @@ static void no_call_that_fails_leaves_anything_behind(void **state) {
                                         "cuMemImportFromShareableHandle",
                                         "cuCtxPushCurrent"};
   (void)state;
+  assert_true(try_once()); // the device keeps some memory from now on
   for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
     uint64_t before = rondo_fake_live_count();
     uint64_t failed = 1;
@@ -201,6 +204,32 @@ static void a_device_without_access_is_not_admitted(void **state) {
   assert_int_equal(close_all(state), 0);
 }
 
+// The driver maps memory of another device, and bytes arrive changed without an error.
+static void memory_that_changes_what_is_written_is_not_mapped(void **state) {
+  struct rondo_fake_options options = rondo_fake_defaults();
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  struct rondo_device *other;
+  struct rondo_range_part part;
+  (void)state;
+  options.devices = 2;
+  options.peers_corrupt = 1;
+  assert_int_equal(open_with(&options), RONDO_SUCCESS);
+  cfg.device = 1;
+  assert_int_equal(rondo_cuda_driver.open(&cfg, &other, why), RONDO_SUCCESS);
+  make_own();
+  (void)take(1);
+  assert_int_equal(rondo_range_part(own, 0, &part), 1);
+  assert_int_equal(rondo_range_create(other, rondo_range_bytes(own), &view, why), RONDO_SUCCESS);
+  uint64_t before = rondo_fake_live().allocations;
+  assert_int_equal(rondo_range_map(view, &part, 1, why), RONDO_ERR_INTERNAL);
+  assert_non_null(strstr(why, "bytes that are written there have changed"));
+  assert_int_equal(rondo_fake_live().allocations, before);
+  rondo_range_destroy(view);
+  view = NULL;
+  rondo_cuda_driver.close(other);
+  assert_int_equal(close_all(state), 0);
+}
+
 int main(void) {
 #define ON_DEVICE(test) RONDO_NAMED_TEST_FIXTURE("range", test, open_device, close_all)
   const struct CMUnitTest tests[] = {
@@ -211,6 +240,7 @@ int main(void) {
       ON_DEVICE(no_call_that_fails_leaves_anything_behind),
       RONDO_NAMED_TEST("range", a_device_that_shares_nothing_says_so),
       RONDO_NAMED_TEST("range", a_device_without_access_is_not_admitted),
+      RONDO_NAMED_TEST("range", memory_that_changes_what_is_written_is_not_mapped),
   };
   return cmocka_run_group_tests_name("range", tests, NULL, NULL);
 }

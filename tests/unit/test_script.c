@@ -286,9 +286,11 @@ static void other_calls_of_threads(void **state) {
   }
 }
 
-static uint32_t events[4];
+static uint32_t events[6];
 static void note_began(uint32_t thread, uint32_t by) { events[0] += thread > 0 && by == 0; }
 static void note_joined(uint32_t thread, uint32_t by) { events[1] += thread > 0 && by == 0; }
+static void note_entered(uint32_t thread) { events[4] += thread > 0; }
+static void note_ended(uint32_t thread) { events[5] += thread > 0; }
 static void note_released(uint32_t thread, const void *object) {
   events[2] += thread > 0 && object == &locks[0];
 }
@@ -299,11 +301,12 @@ static void note_acquired(uint32_t thread, const void *object) {
 static void tells_what_orders_threads(void **state) {
   (void)state;
   const struct script_options options = {
-      .seed = 1, .events = {note_began, note_joined, note_released, note_acquired}};
+      .seed = 1,
+      .events = {note_began, note_entered, note_ended, note_joined, note_released, note_acquired}};
   script_begin(&options);
   run_threads(count_locked_main);
   (void)script_end();
-  for (uint32_t i = 0; i < 4; i++)
+  for (uint32_t i = 0; i < sizeof events / sizeof *events; i++)
     assert_int_equal(events[i], THREADS);
 }
 

@@ -167,11 +167,14 @@ static uint64_t available_gather(struct rondo_kit_processes *processes) {
   uint64_t least = rondo_kit_machine_available();
   if (!processes)
     return least;
-  uint64_t all[RONDO_MAX_RANKS];
-  if (rondo_kit_processes_gather(processes, &least, all, sizeof *all, NULL) != RONDO_SUCCESS)
+  uint32_t count = rondo_kit_processes_count(processes);
+  uint64_t *all = calloc(count, sizeof *all);
+  if (!all ||
+      rondo_kit_processes_gather(processes, &least, all, sizeof *all, NULL) != RONDO_SUCCESS)
     exit(EXIT_USAGE); // rondo_kit_processes_gather has said why
-  for (uint32_t r = 0; r < rondo_kit_processes_count(processes); r++)
+  for (uint32_t r = 0; r < count; r++)
     least = all[r] < least ? all[r] : least;
+  free(all);
   return least;
 }
 

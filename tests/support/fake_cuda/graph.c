@@ -177,12 +177,13 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-  return cuStreamGetCaptureInfo(stream, status, NULL, NULL, NULL, NULL, NULL);
+  return cuStreamGetCaptureInfo_v3(stream, status, NULL, NULL, NULL, NULL, NULL);
 }
 
-CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                CUgraph *graph, const CUgraphNode **dependencies,
-                                const CUgraphEdgeData **edges, size_t *dependency_count) {
+// NOLINTNEXTLINE(readability-function-size): the signature of cuda.h
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **dependencies,
+                                   const CUgraphEdgeData **edges, size_t *dependency_count) {
   FAKE_ENTER(FAKE_STARTED);
   CUstream s = fake_stream(stream);
   if (!s || dependencies || edges || dependency_count)

@@ -4,8 +4,10 @@
 #define RONDO_TESTS_SUPPORT_FAKE_CUDA_INTERNAL_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/ptx/ptx_program.h"
 
 #define FAKE_CHANNELS 32u
 #define FAKE_MAX_KERNELS 32u
@@ -18,7 +20,9 @@ struct fake_kernel {
 };
 
 struct CUfunc_st {
-  const struct fake_kernel *kernel;
+  const struct fake_kernel *kernel; // null: the PTX machine executes `code`
+  const struct ptx_kernel *code;
+  const struct ptx_program *program; // of `code`
   struct CUmod_st *module;
   int is_loaded;
   struct CUfunc_st *next;
@@ -26,6 +30,7 @@ struct CUfunc_st {
 
 struct CUmod_st {
   struct CUctx_st *ctx;
+  const struct ptx_program *program; // null: its image has no PTX
   struct CUfunc_st *functions;
   struct CUmod_st *next;
 };
@@ -54,9 +59,10 @@ enum fake_kind {
 struct fake_op {
   enum fake_kind kind;
   CUstream stream;
-  uint64_t number;  // all operations are numbered as they are enqueued; 0: a node
-  uint64_t node;    // nodes are numbered in their graph
-  uint32_t is_done; // a node that records an event: in this replay
+  uint64_t number;     // all operations are numbered as they are enqueued; 0: a node
+  uint64_t node;       // nodes are numbered in their graph
+  uint32_t is_done;    // a node that records an event: in this replay
+  uint32_t is_waiting; // for a value that is not there yet
   struct fake_op *next_in_queue, *next_in_stream;
   void *dst;
   const void *src;
@@ -67,6 +73,7 @@ struct fake_op {
   uint32_t count; // of values; CUDA blocks of a kernel
   uint32_t left;  // CUDA blocks that have not ended
   CUfunction function;
+  uint32_t threads, shared_bytes; // of a CUDA block of a kernel
   CUevent event;
   CUgraphExec exec;
   CUhostFn host;
@@ -123,7 +130,14 @@ struct fake_queue {
   struct fake_op *head, *tail;
 };
 
-enum fake_place { FAKE_ON_DEVICE, FAKE_PINNED, FAKE_REGISTERED, FAKE_MAPPED };
+enum fake_place {
+  FAKE_ON_DEVICE,
+  FAKE_PINNED,
+  FAKE_REGISTERED,
+  FAKE_MAPPED,
+  FAKE_POOL,
+  FAKE_MANAGED
+};
 
 struct fake_range {
   uintptr_t begin;
@@ -144,6 +158,7 @@ struct CUctx_st {
   CUmodule modules;
   uint32_t stream_count; // made so far
   uint32_t running;      // CUDA blocks
+  int is_locked;         // by a call that waits
   struct fake_queue queues[FAKE_CHANNELS];
 };
 
@@ -165,6 +180,7 @@ struct fake_driver {
   struct rondo_fake_options options;
   struct CUctx_st contexts[RONDO_FAKE_MAX_DEVICES];
   struct fake_range *ranges;
+  uint32_t range_changes; // how often ranges went; read without the lock
   struct fake_kernel kernels[FAKE_MAX_KERNELS];
   uint32_t kernel_count;
   struct fake_entry entries[FAKE_MAX_ENTRIES];
@@ -174,7 +190,8 @@ struct fake_driver {
   uint64_t numbers; // operations so far
   uint64_t graph_ids;
   uint64_t kernels_in_flight;
-  uint32_t threads; // of a block of the last kernel
+  uint32_t threads;        // of a block of the last kernel
+  uint64_t launches_in[2]; // by CUlaunchMemSyncDomain
   CUgraph captures;
 };
 
@@ -203,13 +220,18 @@ CUcontext fake_current(void);
 void fake_context_init(CUcontext ctx, uint32_t device);
 int fake_offers_access(uint32_t device, uint32_t peer);
 
+// locks.c
+void fake_watch_call(const char *entry);
+
 // stream.c
 CUstream fake_stream(CUstream handle); // null: no such stream
 struct fake_op *fake_op_new(enum fake_kind kind, CUstream stream);
 // Enqueues the operation, or adds it to what is being captured. Takes it over.
 CUresult fake_enqueue(struct fake_op *op);
 void fake_await_op(CUstream stream, uint64_t number);
-void fake_await_context(CUcontext ctx); // until what is enqueued now has ended
+// Waits as a call does that was not asked to: see rondo_fake_options.holds_lock and kernels_only.
+void fake_await_context(CUcontext ctx);
+void fake_await_streams(CUcontext ctx); // until what is enqueued now has ended
 void fake_op_free(struct fake_op *op);
 void fake_execute(struct fake_op *op); // the lock is not held; not for kernels
 void fake_event_drop(CUevent event);
@@ -228,10 +250,34 @@ void fake_capture_invalidate(void);
 // capture. `*taken` is 0 if it has nothing to do with a capture.
 CUresult fake_capture_event(CUstream stream, CUevent event, enum fake_kind kind, int *taken);
 
+// scripted.c: what streams access. Without a script, or outside of its ranges, plain copies.
+void fake_scripted_read(void *to, const void *from, size_t bytes);
+void fake_scripted_write(void *to, const void *from, size_t bytes);
+// Words that streams wait for and write. Only with a script.
+uint64_t fake_scripted_value(const void *at, uint32_t bytes);
+void fake_scripted_set_value(void *at, uint64_t value, uint32_t bytes);
+// Runs a block of a launch on a device. Returns an enum ptx_state.
+struct ptx_launch;
+int fake_scripted_run(struct ptx_launch *launch, uint32_t device, uint32_t index);
+void fake_scripted_range_add(uintptr_t begin, size_t bytes);
+void fake_scripted_range_remove(uintptr_t begin);
+
 // memory.c
 struct fake_range *fake_range_of(uintptr_t address, size_t bytes); // that holds all of it, or null
 void fake_range_add(uintptr_t begin, size_t bytes, enum fake_place place, CUcontext ctx);
 void fake_ranges_free(void);
+bool fake_range_is_reachable(const struct fake_range *range, CUcontext ctx); // by its device
+void fake_range_gone(void); // one went, or will before anything else happens
+
+// ptx.c
+// The program of an image, or null: the image has no PTX. Aborts where the machine does not know
+// the text.
+const struct ptx_program *fake_ptx_program(const void *image);
+// Lets the machine execute the function of this name: that of the module's program, else one of
+// the images that the environment names. False: neither has it.
+bool fake_ptx_find(CUfunction function, const char *name);
+void fake_ptx_params(const struct ptx_kernel *kernel, void *to, void **params);
+void fake_ptx_run(const struct fake_op *op, uint32_t block); // the lock is not held
 
 // Called by a queue, a kernel or a graph when an operation has ended.
 void fake_op_ended(struct fake_op *op);

@@ -6,6 +6,7 @@
 #include "tests/support/fake_cuda/internal.h"
 
 #define ALIGNMENT 512u
+#define DIRTY_BYTES ((size_t)4 << 20) // of an allocation, at its beginning, are not zero
 
 // --------------------------------------------------------------------- ranges --
 
@@ -29,18 +30,19 @@ void fake_range_add(uintptr_t begin, size_t bytes, enum fake_place place, CUcont
   fake.ranges = r;
   ++*live_of(place);
   fake.live.bytes += bytes;
+  fake_scripted_range_add(begin, bytes);
 }
 
 static CUresult range_make(uintptr_t *begin, size_t bytes, enum fake_place place) {
   if (bytes == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (fake.options.memory_waits)
+  if (fake.options.memory_waits && place != FAKE_POOL)
     fake_await_context(fake_current());
   size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   void *memory = bytes > SIZE_MAX / 2 ? NULL : aligned_alloc(ALIGNMENT, whole);
   if (!memory)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  memset(memory, 0xa5, whole); // as little zero as device memory
+  memset(memory, 0xa5, whole < DIRTY_BYTES ? whole : DIRTY_BYTES); // as device memory is
   *begin = (uintptr_t)memory;
   fake_range_add(*begin, bytes, place, fake_current());
   return CUDA_SUCCESS;
@@ -52,7 +54,7 @@ static CUresult range_remove(uintptr_t begin, enum fake_place place) {
     at = &(*at)->next;
   if (!*at)
     return CUDA_ERROR_INVALID_VALUE;
-  if (fake.options.memory_waits)
+  if (fake.options.memory_waits && place != FAKE_POOL)
     fake_await_context((*at)->ctx);
   at = &fake.ranges; // others came and went meanwhile
   while (*at && ((*at)->begin != begin || (*at)->place != place))
@@ -61,6 +63,8 @@ static CUresult range_remove(uintptr_t begin, enum fake_place place) {
     return CUDA_ERROR_INVALID_VALUE;
   struct fake_range *r = *at;
   *at = r->next;
+  fake_range_gone();
+  fake_scripted_range_remove(begin);
   --*live_of(place);
   fake.live.bytes -= r->bytes;
   free(r);
@@ -69,7 +73,10 @@ static CUresult range_remove(uintptr_t begin, enum fake_place place) {
   return CUDA_SUCCESS;
 }
 
+void fake_range_gone(void) { (void)__atomic_add_fetch(&fake.range_changes, 1, __ATOMIC_RELEASE); }
+
 void fake_ranges_free(void) {
+  fake_range_gone();
   while (fake.ranges) {
     struct fake_range *r = fake.ranges;
     fake.ranges = r->next;
@@ -94,7 +101,39 @@ CUresult cuMemAlloc(CUdeviceptr *memory, size_t bytes) {
 
 CUresult cuMemFree(CUdeviceptr memory) {
   FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
-  return fake_leave(range_remove((uintptr_t)memory, FAKE_ON_DEVICE));
+  const struct fake_range *r = fake_range_of((uintptr_t)memory, 1);
+  int is_managed = r && r->place == FAKE_MANAGED;
+  return fake_leave(range_remove((uintptr_t)memory, is_managed ? FAKE_MANAGED : FAKE_ON_DEVICE));
+}
+
+// Peer access does not cover memory of a pool.
+CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream stream) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
+  uintptr_t begin = 0;
+  if (!fake_stream(stream))
+    return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+  CUresult result = range_make(&begin, bytes, FAKE_POOL);
+  if (result == CUDA_SUCCESS)
+    *memory = begin;
+  return fake_leave(result);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
+  if (!fake_stream(stream))
+    return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+  return fake_leave(range_remove((uintptr_t)memory, FAKE_POOL));
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *memory, size_t bytes, unsigned int flags) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  uintptr_t begin = 0;
+  if (flags != CU_MEM_ATTACH_GLOBAL)
+    return fake_leave(CUDA_ERROR_NOT_SUPPORTED);
+  CUresult result = range_make(&begin, bytes, FAKE_MANAGED);
+  if (result == CUDA_SUCCESS)
+    *memory = begin;
+  return fake_leave(result);
 }
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
@@ -141,7 +180,8 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *device, void *memory, unsigned i
 // ----------------------------------------------------------------- attributes --
 
 static int is_on_device(const struct fake_range *r) {
-  return r->place == FAKE_ON_DEVICE || r->place == FAKE_MAPPED;
+  return r->place == FAKE_ON_DEVICE || r->place == FAKE_MAPPED || r->place == FAKE_POOL ||
+         r->place == FAKE_MANAGED;
 }
 
 static void attribute_of(CUpointer_attribute attribute, const struct fake_range *r,
@@ -167,7 +207,10 @@ static void attribute_of(CUpointer_attribute attribute, const struct fake_range 
     *(CUdeviceptr *)data = r ? pointer : 0;
     break;
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    *(unsigned *)data = 0;
+    *(unsigned *)data = r && r->place == FAKE_MANAGED;
+    break;
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    *(unsigned *)data = r && r->place == FAKE_ON_DEVICE;
     break;
   default:
     abort(); // an attribute that the fake does not know
@@ -185,14 +228,19 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
 
 // --------------------------------------------------------------------- copies --
 
+bool fake_range_is_reachable(const struct fake_range *range, CUcontext ctx) {
+  if (range->place == FAKE_MAPPED)
+    return range->access >> ctx->device & 1u;
+  if (range->place == FAKE_POOL)
+    return range->ctx == ctx;
+  return range->place != FAKE_ON_DEVICE || range->ctx == ctx ||
+         (ctx->peers >> range->ctx->device & 1u);
+}
+
 // Memory that a device of `ctx` can reach.
-static int is_reachable(CUdeviceptr memory, size_t bytes, CUcontext ctx) {
+static bool is_reachable(CUdeviceptr memory, size_t bytes, CUcontext ctx) {
   const struct fake_range *r = fake_range_of((uintptr_t)memory, bytes);
-  if (!r)
-    return 0;
-  if (r->place == FAKE_MAPPED)
-    return (int)(r->access >> ctx->device & 1u);
-  return r->place != FAKE_ON_DEVICE || r->ctx == ctx || (ctx->peers >> r->ctx->device & 1u);
+  return r && fake_range_is_reachable(r, ctx);
 }
 
 // One end may be pageable memory of the host. A copy from there is staged before the call returns,
@@ -243,12 +291,38 @@ CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream st
   return fake_leave(copy(dst, (const void *)(uintptr_t)src, bytes, stream));
 }
 
+static CUresult fill(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
+  CUstream s = fake_stream(stream);
+  if (!s)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (bytes == 0)
+    return CUDA_SUCCESS;
+  if (!is_reachable(dst, bytes, fake_current()))
+    return CUDA_ERROR_INVALID_VALUE;
+  struct fake_op *op = fake_op_new(FAKE_FILL, s);
+  op->dst = (void *)(uintptr_t)dst;
+  op->value = value;
+  op->bytes = bytes;
+  return fake_enqueue(op);
+}
+
+// True if the copy arrives changed.
+static int is_corrupted(CUdeviceptr dst, CUdeviceptr src) {
+  const struct fake_range *to = fake_range_of((uintptr_t)dst, 1);
+  const struct fake_range *from = fake_range_of((uintptr_t)src, 1);
+  return fake.options.peers_corrupt && to && from && is_on_device(to) && is_on_device(from) &&
+         to->ctx != from->ctx;
+}
+
 CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
   FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
   if (bytes &&
       (!is_reachable(dst, bytes, fake_current()) || !is_reachable(src, bytes, fake_current())))
     return fake_leave(CUDA_ERROR_INVALID_VALUE);
-  return fake_leave(copy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes, stream));
+  CUresult result = copy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes, stream);
+  if (result == CUDA_SUCCESS && bytes && is_corrupted(dst, src))
+    result = fill(dst + bytes / 2, 0, 1, stream);
+  return fake_leave(result);
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t bytes) {
@@ -263,21 +337,6 @@ CUresult cuMemcpyDtoH(void *dst, CUdeviceptr src, size_t bytes) {
   if (bytes && !is_reachable(src, bytes, fake_current()))
     return fake_leave(CUDA_ERROR_INVALID_VALUE);
   return fake_leave(copy_now(dst, (const void *)(uintptr_t)src, bytes));
-}
-
-static CUresult fill(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
-  CUstream s = fake_stream(stream);
-  if (!s)
-    return CUDA_ERROR_INVALID_HANDLE;
-  if (bytes == 0)
-    return CUDA_SUCCESS;
-  if (!is_reachable(dst, bytes, fake_current()))
-    return CUDA_ERROR_INVALID_VALUE;
-  struct fake_op *op = fake_op_new(FAKE_FILL, s);
-  op->dst = (void *)(uintptr_t)dst;
-  op->value = value;
-  op->bytes = bytes;
-  return fake_enqueue(op);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {

@@ -37,6 +37,13 @@ uint32_t rondo_fake_threads(void) {
   return threads;
 }
 
+uint64_t rondo_fake_launches_in(CUlaunchMemSyncDomain domain) {
+  pthread_mutex_lock(&fake.lock);
+  uint64_t launches = fake.launches_in[domain];
+  pthread_mutex_unlock(&fake.lock);
+  return launches;
+}
+
 uint64_t rondo_fake_running(void) {
   pthread_mutex_lock(&fake.lock);
   uint64_t running = fake.kernels_in_flight;
@@ -68,9 +75,12 @@ static void *block_main(void *arg) {
   while (b.ctx->running >= fake.options.resident_blocks)
     pthread_cond_wait(&fake.changed, &fake.lock);
   b.ctx->running++;
-  rondo_fake_kernel function = b.op->function->kernel->function;
+  rondo_fake_kernel function = b.op->function->code ? NULL : b.op->function->kernel->function;
   pthread_mutex_unlock(&fake.lock);
-  function(b.op->owned, b.index, b.count);
+  if (function)
+    function(b.op->owned, b.index, b.count);
+  else
+    fake_ptx_run(b.op, b.index);
   pthread_mutex_lock(&fake.lock);
   b.ctx->running--;
   block_ended(b.op, b.is_node);
@@ -84,7 +94,9 @@ void fake_kernel_start(struct fake_op *op) {
   const struct block first = {op, op->stream->ctx, 0, op->count, op->number == 0};
   pthread_attr_init(&attr);
   pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  pthread_mutex_lock(&fake.lock);
   op->left = first.count;
+  pthread_mutex_unlock(&fake.lock);
   for (uint32_t i = 0; i < first.count; i++) {
     pthread_t thread;
     struct block *b = malloc(sizeof *b);
@@ -98,8 +110,32 @@ void fake_kernel_start(struct fake_op *op) {
   pthread_attr_destroy(&attr);
 }
 
-static CUresult launch(CUfunction function, uint32_t blocks, CUstream stream, void **params) {
+// The parameters of a launch, in memory of their own.
+static void *params_copy(CUfunction function, void **params, size_t *bytes) {
+  *bytes = function->code ? function->code->param_bytes : function->kernel->param_bytes;
+  void *copy = malloc(*bytes + 1);
+  if (!copy)
+    abort();
+  if (function->code)
+    fake_ptx_params(function->code, copy, params);
+  else
+    memcpy(copy, params[0], *bytes);
+  return copy;
+}
+
+static bool shape_is_sound(CUfunction function, const struct fake_op *shape) {
+  return shape->count && shape->threads && shape->threads <= 1024 &&
+         shape->shared_bytes <= 232448 &&
+         (!function->code || shape->threads <= function->code->max_threads);
+}
+
+// `shape`: its count, threads and shared_bytes are those of the launch.
+static CUresult launch(CUfunction function, const struct fake_op *shape, CUstream stream,
+                       void **params) {
   CUstream s = fake_stream(stream);
+  fake.threads = shape->threads;
+  if (!params || !shape_is_sound(function, shape))
+    return CUDA_ERROR_INVALID_VALUE;
   if (!s)
     return CUDA_ERROR_INVALID_HANDLE;
   if (s->ctx != function->module->ctx)
@@ -110,12 +146,10 @@ static CUresult launch(CUfunction function, uint32_t blocks, CUstream stream, vo
   function->is_loaded = 1;
   struct fake_op *op = fake_op_new(FAKE_KERNEL, s);
   op->function = function;
-  op->count = blocks;
-  op->bytes = function->kernel->param_bytes;
-  op->owned = malloc(op->bytes + 1);
-  if (!op->owned)
-    abort();
-  memcpy(op->owned, params[0], op->bytes);
+  op->count = shape->count;
+  op->threads = shape->threads;
+  op->shared_bytes = shape->shared_bytes;
+  op->owned = params_copy(function, params, &op->bytes);
   fake.kernels_in_flight += !s->capture;
   int is_awaited = fake.options.launch_blocking && !s->capture;
   CUresult result = fake_enqueue(op);
@@ -130,10 +164,39 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
                         void **params, void **extra) {
   FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
-  int is_sound = grid_x && grid_y == 1 && grid_z == 1 && block_x && block_x <= 1024 &&
-                 block_y == 1 && block_z == 1 && shared_bytes <= 232448 && params && !extra;
-  fake.threads = block_x;
-  return fake_leave(is_sound ? launch(function, grid_x, stream, params) : CUDA_ERROR_INVALID_VALUE);
+  const struct fake_op shape = {.count = grid_x, .threads = block_x, .shared_bytes = shared_bytes};
+  if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || extra)
+    return fake_leave(CUDA_ERROR_INVALID_VALUE);
+  return fake_leave(launch(function, &shape, stream, params));
+}
+
+// Of the attributes it knows the memory synchronisation domain.
+static CUresult launch_domain(const CUlaunchConfig *config, CUlaunchMemSyncDomain *domain) {
+  *domain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+  for (unsigned i = 0; i < config->numAttrs; i++) {
+    if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    *domain = config->attrs[i].value.memSyncDomain;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
+                          void **extra) {
+  CUlaunchMemSyncDomain domain;
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
+  const struct fake_op shape = {.count = config->gridDimX,
+                                .threads = config->blockDimX,
+                                .shared_bytes = config->sharedMemBytes};
+  CUresult result = launch_domain(config, &domain);
+  if (config->gridDimY != 1 || config->gridDimZ != 1 || config->blockDimY != 1 ||
+      config->blockDimZ != 1 || extra)
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result != CUDA_SUCCESS)
+    return fake_leave(result);
+  result = launch(function, &shape, config->hStream, params);
+  fake.launches_in[domain] += result == CUDA_SUCCESS;
+  return fake_leave(result);
 }
 
 // -------------------------------------------------------------------- modules --
@@ -147,6 +210,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   if (!m)
     abort();
   m->ctx = fake_current();
+  m->program = fake.options.ptx ? fake_ptx_program(image) : NULL;
   m->next = m->ctx->modules;
   m->ctx->modules = m;
   fake.live.modules++;
@@ -187,14 +251,16 @@ CUresult cuModuleUnload(CUmodule module) {
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
   FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
-  const struct fake_kernel *k = kernel_named(name);
-  if (!k)
-    return fake_leave(CUDA_ERROR_NOT_FOUND);
   CUfunction f = calloc(1, sizeof *f);
   if (!f)
     abort();
-  f->kernel = k;
   f->module = module;
+  const bool is_ptx = fake.options.ptx && fake_ptx_find(f, name);
+  f->kernel = is_ptx || module->program ? NULL : kernel_named(name);
+  if (!is_ptx && !f->kernel) {
+    free(f);
+    return fake_leave(CUDA_ERROR_NOT_FOUND);
+  }
   f->next = module->functions;
   module->functions = f;
   *function = f;

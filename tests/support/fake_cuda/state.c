@@ -27,13 +27,20 @@ static void take_option(struct rondo_fake_options *o, const char *text) {
   } known[] = {
       {"devices=", &o->devices},
       {"peer_access=", &o->peer_access},
+      {"peers_corrupt=", &o->peers_corrupt},
       {"multiprocessors=", &o->multiprocessors},
       {"resident_blocks=", &o->resident_blocks},
       {"connections=", &o->connections},
       {"launch_blocking=", &o->launch_blocking},
       {"memory_waits=", &o->memory_waits},
+      {"holds_lock=", &o->holds_lock},
+      {"kernels_only=", &o->kernels_only},
       {"pageable_access=", &o->pageable_access},
+      {"driver_version=", &o->driver_version},
       {"sharing=", &o->sharing},
+      {"ptx=", &o->ptx},
+      {"ptx_seed=", &o->ptx_seed},
+      {"ptx_timer_ns=", &o->ptx_timer_ns},
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     size_t length = strlen(known[i].name);
@@ -85,12 +92,13 @@ void rondo_fake_reset(const struct rondo_fake_options *options) {
   struct fake_fault no_fault = {{0}, 0, 0, 0, 0, CUDA_SUCCESS};
   pthread_mutex_lock(&fake.lock);
   for (uint32_t d = 0; d < RONDO_FAKE_MAX_DEVICES && fake.is_configured; d++) {
-    fake_await_context(&fake.contexts[d]);
+    fake_await_streams(&fake.contexts[d]);
     fake_modules_free(&fake.contexts[d]);
   }
   fake_ranges_free();
   fake.fault = no_fault;
   fake.entry_count = 0;
+  memset(fake.launches_in, 0, sizeof fake.launches_in);
   fake.live = none;
   fake.is_started = 0;
   configure(options);
@@ -154,11 +162,25 @@ static CUresult planted(const char *name) {
   return f->result;
 }
 
+// True for calls that only change the thread, or ask what never changes.
+static int needs_no_lock(const char *entry) {
+  static const char *const names[] = {
+      "cuInit",    "cuGetErrorName", "cuDriverGetVersion", "cuDevice", "cuThreadExchange",
+      "cuCtxPush", "cuCtxPop",       "cuCtxSetCurrent",    "cuCtxGet", "cuPointerGet"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strncmp(entry, names[i], strlen(names[i])) == 0)
+      return 1;
+  return 0;
+}
+
 CUresult fake_enter(const char *entry, unsigned needs) {
   pthread_mutex_lock(&fake.lock);
   if (!fake.is_configured)
     configure(NULL);
+  while (fake_current() && fake_current()->is_locked && !needs_no_lock(entry))
+    pthread_cond_wait(&fake.changed, &fake.lock);
   count_call(entry);
+  fake_watch_call(entry);
   CUresult result = planted(entry);
   if (result == CUDA_SUCCESS && (needs & FAKE_STARTED) && !fake.is_started)
     result = CUDA_ERROR_NOT_INITIALIZED;
@@ -230,7 +252,7 @@ CUresult cuGetErrorName(CUresult error, const char **name) {
 
 CUresult cuDriverGetVersion(int *version) {
   FAKE_ENTER(0);
-  *version = CUDA_VERSION;
+  *version = fake.options.driver_version ? (int)fake.options.driver_version : CUDA_VERSION;
   return fake_leave(CUDA_SUCCESS);
 }
 
@@ -282,7 +304,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     return fake_leave(CUDA_ERROR_INVALID_DEVICE);
   switch ((int)attribute) {
   case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-    *value = (int)fake.options.multiprocessors;
+    *value = (int)(fake.options.multiprocessors < fake.options.resident_blocks
+                       ? fake.options.multiprocessors
+                       : fake.options.resident_blocks);
     break;
   case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
   case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
@@ -293,6 +317,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     break;
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
     *value = 9;
+    break;
+  case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
+    *value = 4;
     break;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
     *value = 232448;
@@ -419,6 +446,6 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 
 CUresult cuCtxSynchronize(void) {
   FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
-  fake_await_context(fake_current());
+  fake_await_streams(fake_current());
   return fake_leave(CUDA_SUCCESS);
 }

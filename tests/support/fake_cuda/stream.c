@@ -58,6 +58,8 @@ void fake_op_ended(struct fake_op *op) {
 // ------------------------------------------------------------------ executing --
 
 static uint64_t value_at(CUdeviceptr address, int is_wide) {
+  if (fake.options.script)
+    return fake_scripted_value((const void *)(uintptr_t)address, is_wide ? 8 : 4);
   if (is_wide)
     return __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_SEQ_CST);
   return __atomic_load_n((const uint32_t *)(uintptr_t)address, __ATOMIC_SEQ_CST);
@@ -79,31 +81,50 @@ static int is_awaited_value(const CUstreamBatchMemOpParams *p, int is_wide) {
   }
 }
 
+static void op_set_waiting(struct fake_op *op, uint32_t is_waiting) {
+  pthread_mutex_lock(&fake.lock);
+  op->is_waiting = is_waiting;
+  pthread_cond_broadcast(&fake.changed);
+  pthread_mutex_unlock(&fake.lock);
+}
+
 // The thread that writes the value may need this core.
-static void await_value(const CUstreamBatchMemOpParams *p, int is_wide) {
+static void await_value(struct fake_op *op, const CUstreamBatchMemOpParams *p, int is_wide) {
   const struct timespec pause = {0, LOOK_PAUSE_NS};
   for (uint32_t looks = 0; !is_awaited_value(p, is_wide); looks++) {
+    if (looks == SPIN_LOOKS)
+      op_set_waiting(op, 1);
     if (looks < SPIN_LOOKS)
       sched_yield();
     else
       nanosleep(&pause, NULL);
   }
+  op_set_waiting(op, 0);
 }
 
-static void execute_value(const CUstreamBatchMemOpParams *p) {
+static void write_value(CUdeviceptr to, uint64_t value, int is_wide) {
+  if (fake.options.script)
+    fake_scripted_set_value((void *)(uintptr_t)to, value, is_wide ? 8 : 4);
+  else if (is_wide)
+    __atomic_store_n((uint64_t *)(uintptr_t)to, value, __ATOMIC_SEQ_CST);
+  else
+    __atomic_store_n((uint32_t *)(uintptr_t)to, (uint32_t)value, __ATOMIC_SEQ_CST);
+}
+
+static void execute_value(struct fake_op *op, const CUstreamBatchMemOpParams *p) {
   CUdeviceptr to = p->writeValue.address;
   switch (p->operation) {
   case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-    await_value(p, 0);
+    await_value(op, p, 0);
     break;
   case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-    await_value(p, 1);
+    await_value(op, p, 1);
     break;
   case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-    __atomic_store_n((uint32_t *)(uintptr_t)to, p->writeValue.value, __ATOMIC_SEQ_CST);
+    write_value(to, p->writeValue.value, 0);
     break;
   case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-    __atomic_store_n((uint64_t *)(uintptr_t)to, p->writeValue.value64, __ATOMIC_SEQ_CST);
+    write_value(to, p->writeValue.value64, 1);
     break;
   default:
     break; // barriers: every write here is one
@@ -116,8 +137,30 @@ static void record_event(const struct fake_op *op) {
   pthread_mutex_unlock(&fake.lock);
 }
 
+static void copy_scripted(void *dst, const void *src, size_t bytes) {
+  void *between = malloc(bytes + 1);
+  if (!between)
+    abort();
+  fake_scripted_read(between, src, bytes);
+  fake_scripted_write(dst, between, bytes);
+  free(between);
+}
+
+static void fill(void *dst, int value, size_t bytes) {
+  void *values = malloc(bytes + 1);
+  if (!values)
+    abort();
+  memset(values, value, bytes);
+  fake_scripted_write(dst, values, bytes);
+  free(values);
+}
+
 // A kernel may work on small data meanwhile, so they are copied word by word, as a device does.
 static void copy(void *dst, const void *src, size_t bytes) {
+  if (fake.options.script) {
+    copy_scripted(dst, src, bytes);
+    return;
+  }
   uint64_t words[SMALL_BYTES / sizeof(uint64_t)];
   int is_of_words = (uintptr_t)src % sizeof words[0] == 0 && bytes % sizeof words[0] == 0;
   if (!is_of_words || bytes > sizeof words) {
@@ -135,11 +178,11 @@ void fake_execute(struct fake_op *op) {
     copy(op->dst, op->src, op->bytes);
     break;
   case FAKE_FILL:
-    memset(op->dst, (int)op->value, op->bytes);
+    fill(op->dst, (int)op->value, op->bytes);
     break;
   case FAKE_VALUES:
     for (uint32_t i = 0; i < op->count; i++)
-      execute_value(&op->values[i]);
+      execute_value(op, &op->values[i]);
     break;
   case FAKE_RECORD:
     record_event(op);
@@ -242,10 +285,43 @@ static int has_before(const struct CUctx_st *ctx, uint64_t number) {
   return 0;
 }
 
-void fake_await_context(CUcontext ctx) {
+void fake_await_streams(CUcontext ctx) {
   uint64_t number = fake.numbers;
   while (has_before(ctx, number))
     pthread_cond_wait(&fake.changed, &fake.lock);
+}
+
+static int graph_runs_kernel(const struct CUgraphExec_st *exec) {
+  for (const struct fake_op *op = exec->nodes; op; op = op->next_in_stream)
+    if (op->left)
+      return 1;
+  return 0;
+}
+
+// The first operation of a stream stands, and no kernel of the stream can run.
+static int op_is_stuck(const struct fake_op *op) {
+  if (op->kind == FAKE_GRAPH)
+    return !graph_runs_kernel(op->exec);
+  return op->is_waiting || (op->kind == FAKE_AWAIT && op->event->done < op->value);
+}
+
+static int has_kernel_before(const struct CUctx_st *ctx, uint64_t number) {
+  for (const struct CUstream_st *s = ctx->streams; s; s = s->next)
+    if (s->head && s->head->number <= number && !op_is_stuck(s->head))
+      return 1;
+  return 0;
+}
+
+void fake_await_context(CUcontext ctx) {
+  uint64_t number = fake.numbers;
+  while (ctx->is_locked)
+    pthread_cond_wait(&fake.changed, &fake.lock);
+  ctx->is_locked = fake.options.holds_lock != 0;
+  while (fake.options.kernels_only ? has_kernel_before(ctx, number) : has_before(ctx, number))
+    pthread_cond_wait(&fake.changed, &fake.lock);
+  if (ctx->is_locked)
+    pthread_cond_broadcast(&fake.changed);
+  ctx->is_locked = 0;
 }
 
 // -------------------------------------------------------------------- streams --

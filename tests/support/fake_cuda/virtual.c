@@ -213,6 +213,7 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
   if (!r)
     return fake_leave(CUDA_ERROR_INVALID_VALUE);
   *place = r->next;
+  fake_range_gone();
   fake.live.allocations--;
   fake.live.bytes -= r->bytes;
   free(r);

@@ -21,7 +21,9 @@
 // What orders threads, for a checker of races. Threads have numbers from 0, in the order in which
 // they begin. Each may be null.
 struct script_events {
-  void (*began)(uint32_t thread, uint32_t by);
+  void (*began)(uint32_t thread, uint32_t by); // in the thread that begins the other
+  void (*entered)(uint32_t thread);            // in the thread, before all else
+  void (*ended)(uint32_t thread);              // in the thread, after all else
   void (*joined)(uint32_t thread, uint32_t by);
   // The thread gives a lock or a condition to others; the thread takes it.
   void (*released)(uint32_t thread, const void *object);

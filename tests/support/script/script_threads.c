@@ -222,7 +222,11 @@ static void *thread_main(void *arg) {
   struct thread *t = arg;
   self = t;
   thread_await_turn(t);
+  if (script.options.events.entered)
+    script.options.events.entered(t->number);
   void *result = t->start(t->arg);
+  if (script.options.events.ended)
+    script.options.events.ended(t->number);
   t->phase = PHASE_ENDED;
   (void)script_wake(t, UINT32_MAX);
   if (t->is_detached)
@@ -311,6 +315,8 @@ void script_begin(const struct script_options *options) {
   self = thread_new();
   self->id = pthread_self();
   script.is_active = true;
+  if (script.options.events.entered)
+    script.options.events.entered(self->number);
 }
 
 uint64_t script_end(void) {
