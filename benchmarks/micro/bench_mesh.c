@@ -42,7 +42,7 @@ static int64_t meshes_meet(uint32_t ranks) {
     return -1;
   for (; count < ranks && status == RONDO_SUCCESS; count++) {
     cfg.rank = count;
-    status = rondo_mesh_calls->start(&cfg, &no_events, NULL, &meshes[count]);
+    status = rondo_mesh_calls->start(&cfg, NULL, &no_events, NULL, &meshes[count]);
   }
   for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
     status = rondo_mesh_await(meshes[i], LONG_NS);

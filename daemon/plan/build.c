@@ -393,7 +393,8 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
   if (request == NULL || plan == NULL || !request_is_valid(request))
     return RONDO_ERR_INVALID;
   plan_builder *build = builders[request->algorithm][request->kind];
-  if (!build)
+  bool is_direct = request->algorithm == RONDO_ALGORITHM_DIRECT;
+  if (!build || (is_direct && request->nranks > RONDO_PLAN_DIRECT_MOST_RANKS))
     return RONDO_ERR_UNSUPPORTED;
   memset(plan, 0, sizeof(*plan));
   plan->nranks = request->nranks;

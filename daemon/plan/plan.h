@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include <rondo/types.h>
+
 // What a primitive does with one chunk. `local` is the chunk in the send buffer (with RESULT: in
 // the receive buffer), `incoming` the chunk that was received. The value of the primitive is
 //   incoming op local   with RECV | REDUCE,
@@ -31,8 +33,10 @@ enum rondo_primitive {
 };
 
 #define RONDO_PLAN_MAX_OPS 8u
-#define RONDO_PLAN_LISTED_PEERS 12u // log2 of the most ranks
+#define RONDO_PLAN_LISTED_PEERS 17u // log2 of the most ranks
 #define RONDO_PLAN_NO_PEER 0xffffu
+#define RONDO_PLAN_DIRECT_MOST_RANKS 0xffffu // so that each peer of a rank has a number
+static_assert(1u << RONDO_PLAN_LISTED_PEERS >= RONDO_MAX_RANKS, "a barrier signals to so many");
 
 // Executed `repeat` times. Execution i handles chunk (first_chunk + i × chunk_stride) mod
 // chunk_count, with the peers send_peer + i × peer_stride and recv_peer + i × peer_stride.

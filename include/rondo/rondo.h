@@ -398,8 +398,11 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: a field is out of range, or this rank is not in the group;
 // RONDO_ERR_EXISTS: this rank has registered the id;
-// RONDO_ERR_FULL: max_collectives are registered;
+// RONDO_ERR_FULL: max_collectives are registered, or 1 GiB of messages about registrations waits
+// for
+//   processes that are too slow to take them; try again later;
 // RONDO_ERR_NO_MEMORY: memory or connector_bytes is used up;
+// RONDO_ERR_UNSUPPORTED: an all-to-all, all-to-all-v, gather or scatter of more than 65,535 ranks;
 // RONDO_ERR_UNKNOWN: also if the group does not exist.
 int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
                    struct rondo_collective *coll);
@@ -490,7 +493,8 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
 // Returns the same statuses as rondo_run; also
 // RONDO_ERR_UNSUPPORTED: the backend has no streams, or the device cannot wait in them;
 // RONDO_ERR_INVALID: also if the device has no such stream;
-// RONDO_ERR_SYSTEM: also if the CUDA driver refused.
+// RONDO_ERR_SYSTEM: also if the CUDA driver refused. If it refused the wait of the stream, the run
+// is submitted all the same, and the log says so.
 int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
                         void *recv, void *stream);
 

@@ -95,7 +95,7 @@ enum rondo_budget_policy {
                              // different orders. For comparison only.
 };
 
-#define RONDO_MAX_RANKS 4096u     // ranks of one job
+#define RONDO_MAX_RANKS 131072u   // ranks of one job
 #define RONDO_MAX_BLOCKS 64u      // blocks of one daemon
 #define RONDO_FOREVER INT64_MAX   // as a timeout: no limit (292 years)
 #define RONDO_PRIORITY_MIN (-128) // the least urgent

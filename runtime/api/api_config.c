@@ -40,6 +40,7 @@ static const char *const known_variables[] = {
     "RONDO_RANK",
     "RONDO_RANK_COUNT",
     "RONDO_REPORT_SIGNAL",
+    "RONDO_PMIX",
     "RONDO_ROOT",
     "RONDO_SECRET",
     "RONDO_SLOT_BYTES",

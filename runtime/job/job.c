@@ -126,7 +126,10 @@ static int job_add(struct rondo_job *j, const struct rondo_job_request *request)
   int status = rondo_transports_add_device(&j->transports, cfg, device, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: rank %u: %s", cfg->rank, why);
-  return j->mesh ? rondo_mesh_calls->add_rank(j->mesh, cfg->rank) : RONDO_SUCCESS;
+  if (!j->mesh)
+    return RONDO_SUCCESS;
+  const struct rondo_topology_place place = rondo_processes_place(device);
+  return rondo_mesh_calls->add_rank(j->mesh, cfg->rank, &place);
 }
 
 // Sets the driver's number of local ranks, that of its largest job here. `jobs_lock` is held.

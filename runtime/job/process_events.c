@@ -14,6 +14,11 @@
 
 // ----------------------------------------------------------- competing ranks ---
 
+static void competing_set(struct rondo_job *job, uint32_t count) {
+  job->transports.device->driver->set_competing(job->competing_ranks, count);
+  job->competing_ranks = count;
+}
+
 // Tells the driver how many ranks of other processes compete for this process's cores.
 static void processes_count_competing(struct rondo_job *job) {
   const struct rondo_driver *driver = job->transports.device->driver;
@@ -30,10 +35,11 @@ static void processes_count_competing(struct rondo_job *job) {
       continue;
     // A pid of another namespace means nothing here: then all ranks compete.
     int is_known = other.pid_namespace == own.pid_namespace;
-    count += is_known ? driver->count_competing(other.pid, other.rank_count) : other.rank_count;
+    job->processes[p].competing =
+        is_known ? driver->count_competing(other.pid, other.rank_count) : other.rank_count;
+    count += job->processes[p].competing;
   }
-  driver->set_competing(job->competing_ranks, count);
-  job->competing_ranks = count;
+  competing_set(job, count);
 }
 
 // ----------------------------------------------------------------- settling ---
@@ -77,7 +83,11 @@ static void rank_lose(struct rondo_job *job, uint32_t rank, int left) {
 }
 
 static void process_lose(struct rondo_job *job, uint32_t process) {
-  job->processes[process].is_lost = 1;
+  struct rondo_process *p = &job->processes[process];
+  p->is_lost = 1;
+  if (p->competing)
+    competing_set(job, job->competing_ranks - p->competing);
+  p->competing = 0;
   rondo_transports_lose(&job->transports, process);
 }
 
@@ -126,7 +136,6 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
     if (process < job->process_count && !has_rank_left(job, process))
       process_lose(job, process);
   }
-  processes_count_competing(job);
   entries_resume(job);
   pthread_cond_broadcast(&job->attendance);
   pthread_mutex_unlock(&job->lock);
@@ -357,6 +366,7 @@ static void on_send(void *owner, uint32_t process, uint32_t type, const void *by
   int status = rondo_mesh_calls->send(job->mesh, &message);
   if (status == RONDO_SUCCESS || status == RONDO_ERR_PEER)
     return; // on_lost handles a process that is gone
+  // No memory for the message, or a defect. The process would miss the message unnoticed.
   rondo_log(RONDO_LOG_ERROR, "process %u is given up: a message to it cannot be sent (%s)", process,
             rondo_status_name(status));
   job->processes[process].is_failed = 1; // the caller may be changing registrations

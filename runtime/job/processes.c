@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/numa_node.h"
 #include "runtime/job/match.h"
 #include "runtime/transport/link_binding.h"
 
@@ -20,14 +21,24 @@ struct rondo_early {
 
 // ---------------------------------------------------------- opening, closing ---
 
-static int mesh_open(struct rondo_job *job, const struct rondo_config *cfg) {
+struct rondo_topology_place rondo_processes_place(const struct rondo_device *device) {
+  const struct rondo_driver *driver = device->driver;
+  struct rondo_topology_place place = {.is_gpu = driver->pci != NULL};
+  place.node = (int16_t)(driver->node ? driver->node(device) : rondo_node_here());
+  place.pci = driver->pci ? driver->pci(device) : 0;
+  return place;
+}
+
+static int mesh_open(struct rondo_job *job, const struct rondo_config *cfg,
+                     const struct rondo_device *device) {
+  const struct rondo_topology_place place = rondo_processes_place(device);
   job->early_end = &job->early;
   job->gone = calloc(job->rank_count, 1);
   if (!job->gone)
     return RONDO_ERR_NO_MEMORY;
   // Events wait for the lock, so that none runs before `job->mesh` is set.
   pthread_mutex_lock(&job->lock);
-  int status = rondo_mesh_calls->start(cfg, &rondo_job_mesh_events, job, &job->mesh);
+  int status = rondo_mesh_calls->start(cfg, &place, &rondo_job_mesh_events, job, &job->mesh);
   if (status == RONDO_SUCCESS)
     rondo_processes_watch(job);
   pthread_mutex_unlock(&job->lock);
@@ -46,7 +57,7 @@ int rondo_processes_open(struct rondo_job *job, const struct rondo_config *cfg,
                                                  .events = &rondo_job_transport_events,
                                                  .owner = job};
   int status = rondo_transports_open(&job->transports, &config, device, is_shared);
-  return status == RONDO_SUCCESS && is_shared ? mesh_open(job, cfg) : status;
+  return status == RONDO_SUCCESS && is_shared ? mesh_open(job, cfg, device) : status;
 }
 
 void rondo_processes_close(struct rondo_job *job, int64_t join_ns) {

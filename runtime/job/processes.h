@@ -15,16 +15,19 @@
 // What the control plane knows of another process. transports.h has the data plane's part.
 struct rondo_process {
   uint8_t is_lost;
-  uint8_t is_failed; // about to be given up
-  uint8_t is_broken; // the proxy no longer reaches it
-  uint64_t mark;     // of the last rondo_processes_send_all that included it
-  uint64_t asked_ns; // when it was sent ASK; 0: it has answered
+  uint8_t is_failed;  // about to be given up
+  uint8_t is_broken;  // the proxy no longer reaches it
+  uint32_t competing; // ranks there that compete for this process's cores
+  uint64_t mark;      // of the last rondo_processes_send_all that included it
+  uint64_t asked_ns;  // when it was sent ASK; 0: it has answered
 };
 
 // Opens the transports. If the job has several processes, starts to join it. Returns what
 // rondo_transports_open and the start of the mesh return. The lock is not held.
 int rondo_processes_open(struct rondo_job *job, const struct rondo_config *cfg,
                          struct rondo_device *device);
+// Where a rank with that device is, for the roster.
+struct rondo_topology_place rondo_processes_place(const struct rondo_device *device);
 // Leaves the other processes. No rank is left here. `join_ns`: see rondo_job_leave. The lock is not
 // held.
 void rondo_processes_close(struct rondo_job *job, int64_t join_ns);

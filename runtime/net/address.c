@@ -85,7 +85,7 @@ static bool interface_is_usable(const struct ifaddrs *i, const char *pattern, in
 
 static uint32_t address_list_family(const struct ifaddrs *all, const char *pattern, int family,
                                     struct rondo_wire_address *out, uint32_t count) {
-  for (const struct ifaddrs *i = all; i && count < RONDO_WIRE_ADDRESSES; i = i->ifa_next)
+  for (const struct ifaddrs *i = all; i && count < RONDO_TOPOLOGY_ADDRESSES; i = i->ifa_next)
     if (interface_is_usable(i, pattern, family, &out[count]))
       out[count++].port = 0;
   return count;

@@ -19,7 +19,7 @@ bool rondo_address_is_chosen(const char *pattern, const char *interface);
 
 // Lists addresses of this machine: of interfaces that are up and chosen by `pattern`, of `family`
 // (4, 6, or 0 for both), IPv4 first, with port 0. Lists loopback if the pattern is empty and
-// nothing else fits. Returns how many were written, at most RONDO_WIRE_ADDRESSES.
+// nothing else fits. Returns how many were written, at most RONDO_TOPOLOGY_ADDRESSES.
 uint32_t rondo_address_list(const char *pattern, int family, struct rondo_wire_address *out);
 
 // True if the address belongs to this machine; true if it is loopback.

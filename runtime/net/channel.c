@@ -72,6 +72,7 @@ const char *rondo_channel_end_text(int end) {
       [RONDO_WIRE_REFUSE_SECRET] = "it failed to prove that it knows the job's secret",
       [RONDO_WIRE_REFUSE_GARBAGE] = "it sent bytes that are not of this protocol",
       [RONDO_WIRE_REFUSE_LATE] = "it did not finish the handshake in time",
+      [RONDO_WIRE_REFUSE_TWICE] = "it makes a connection of its own",
       [RONDO_CHANNEL_CUT] = "the connection was cut",
       [RONDO_CHANNEL_UNREACHABLE] = "it cannot be reached",
   };
@@ -218,6 +219,19 @@ static int channel_flush_reply(struct rondo_channel *c) {
   return 1;
 }
 
+// The other side no longer receives. What it has sent before, such as its goodbye, may still be
+// unread: the channel ends when that has been read.
+static void channel_end_sending(struct rondo_channel *c, int error) {
+  if (c->is_paused || error_to_end(error) != RONDO_CHANNEL_CUT) {
+    channel_end(c, error_to_end(error));
+    return;
+  }
+  c->is_cut = 1;
+  event_del(&c->writable);
+  while (!STAILQ_EMPTY(&c->queue))
+    channel_pop_frame(c);
+}
+
 // Sends as much as the socket takes.
 static void channel_flush(struct rondo_channel *c) {
   if (c->is_dead || c->is_connecting)
@@ -229,7 +243,7 @@ static void channel_flush(struct rondo_channel *c) {
     if (n < 0 && error_is_temporary(errno)) {
       done = 0;
     } else if (n < 0) {
-      channel_end(c, error_to_end(errno));
+      channel_end_sending(c, errno);
       return;
     } else {
       out->done += (size_t)n;
@@ -245,7 +259,7 @@ static void channel_flush(struct rondo_channel *c) {
 }
 
 void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out) {
-  if (c->is_dead) {
+  if (c->is_dead || (c->is_cut && out)) {
     if (out)
       channel_finish_frame(c, out);
     return;
@@ -256,8 +270,9 @@ void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out) 
     return;
   }
   STAILQ_INSERT_TAIL(&c->queue, out, queued);
+  // Not by `writable`: that would cost two system calls a frame to say that the socket has room.
   if (c->handshake.state == RONDO_HANDSHAKE_DONE)
-    (void)event_add(&c->writable, NULL);
+    event_active(&c->deferred, EV_TIMEOUT, 1);
 }
 
 void rondo_channel_send_bytes(struct rondo_channel *c, int type, const void *bytes, size_t size) {
@@ -296,7 +311,10 @@ static bool channel_try_keep_fds(struct rondo_channel *c, struct msghdr *m) {
       }
     }
   }
-  return is_valid && (c->fd_count == 0 || c->handshake.state == RONDO_HANDSHAKE_DONE);
+  // The welcome of the other side and its first messages may come in one piece.
+  bool may_come = c->handshake.state == RONDO_HANDSHAKE_DONE ||
+                  c->handshake.state == RONDO_HANDSHAKE_AWAIT_WELCOME;
+  return is_valid && (c->fd_count == 0 || may_come);
 }
 
 static ssize_t channel_receive_piece(struct rondo_channel *c) {
@@ -318,8 +336,22 @@ static ssize_t channel_receive_piece(struct rondo_channel *c) {
   return n;
 }
 
+// The first step has shown that the other side belongs to the job, or claims to. From now on it may
+// be slow. Only a side that connects keeps a bound: there may be another address to try.
+static void channel_allow_slowness(struct rondo_channel *c) {
+  if (c->handshake.state == RONDO_HANDSHAKE_AWAIT_WELCOME)
+    rondo_event_loop_timer_set(&c->deadline, c->welcome_ns);
+  else
+    evtimer_del(&c->deadline);
+}
+
 static void channel_step_handshake(struct rondo_channel *c, const struct rondo_wire_frame *frame) {
   int refusal = rondo_handshake_step(&c->handshake, frame, &c->reply);
+  if (!refusal && c->handshake.state == RONDO_HANDSHAKE_DONE && c->events->admit) {
+    refusal = c->events->admit(c->owner, c);
+    if (refusal)
+      rondo_handshake_refuse(refusal, &c->reply);
+  }
   c->reply_done = 0;
   int failed = channel_flush_reply(c) < 0;
   if (refusal)
@@ -328,8 +360,10 @@ static void channel_step_handshake(struct rondo_channel *c, const struct rondo_w
     return;
   if (c->reply_done < c->reply.size)
     (void)event_add(&c->writable, NULL);
-  if (c->handshake.state != RONDO_HANDSHAKE_DONE)
+  if (c->handshake.state != RONDO_HANDSHAKE_DONE) {
+    channel_allow_slowness(c);
     return;
+  }
   evtimer_del(&c->deadline);
   if (!STAILQ_EMPTY(&c->queue))
     (void)event_add(&c->writable, NULL);
@@ -461,7 +495,9 @@ static void channel_on_deferred(evutil_socket_t fd, short what, void *arg) {
     free(c);
     return;
   }
-  if (c->in.size)
+  if (!STAILQ_EMPTY(&c->queue))
+    channel_flush(c);
+  if (!c->is_dead && c->in.size)
     channel_on_frames(c);
 }
 
@@ -514,6 +550,7 @@ static struct rondo_channel *channel_create(const struct rondo_channel_config *c
   c->counters = cfg->counters;
   c->fd = fd;
   c->created_ns = rondo_now_ns();
+  c->welcome_ns = cfg->welcome_ns;
   randombytes_buf(nonce, sizeof nonce);
   rondo_handshake_init(&c->handshake, cfg->job, nonce);
   event_assign(&c->readable, base, fd, EV_READ | EV_PERSIST, channel_on_readable, c);
@@ -590,7 +627,9 @@ struct rondo_channel *rondo_channel_accept(const struct rondo_channel_config *cf
     struct ucred user = {0};
     socklen_t size = sizeof user;
     c->is_local = 1;
-    (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
+    // A process of the same user is no stranger, and may be slow from the start.
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size) == 0 && user.uid == geteuid())
+      evtimer_del(&c->deadline);
     (void)snprintf(c->remote, sizeof c->remote, "pid %ld of this machine", (long)user.pid);
   }
   (void)event_add(&c->readable, NULL);

@@ -4,7 +4,9 @@
 //     -> `closed`, or close by the owner
 //
 // All calls are for the control thread, and none waits. Frames sent before the end of the handshake
-// are queued. Before that a channel holds little memory and has a deadline.
+// are queued. Before that a channel holds little memory. The first step of the handshake has a
+// deadline. After it an accepted channel has none, and one that connects has a long one, because
+// processes of the job may be slow.
 #ifndef RONDO_RUNTIME_NET_CHANNEL_H
 #define RONDO_RUNTIME_NET_CHANNEL_H
 
@@ -37,6 +39,9 @@ enum rondo_channel_end {
 // `owner` is that of the configuration. `opened` and `frame` may close the channel. The channel
 // must not be used after `closed`.
 struct rondo_channel_events {
+  // The other side has proved that it knows the secret, and has no answer yet. Returns 0 to go on,
+  // or an enum rondo_wire_refusal. May be null.
+  int (*admit)(void *owner, const struct rondo_channel *c);
   void (*opened)(void *owner, struct rondo_channel *c);
   void (*frame)(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame);
   void (*closed)(void *owner, struct rondo_channel *c, int end, const char *why);
@@ -79,7 +84,9 @@ struct rondo_channel {
   struct rondo_mesh_counters *counters;
   int fd;
   int is_local, is_connecting, is_paused, is_dead, is_starved;
+  int is_cut;                            // the other side receives nothing any more
   uint64_t created_ns;                   // when the channel was created
+  uint64_t welcome_ns;                   // of the configuration
   char remote[RONDO_ADDRESS_TEXT_BYTES]; // the other side, for messages
   struct event readable, writable, deadline;
   struct event deferred; // runs when control is back in the event loop
@@ -99,7 +106,8 @@ struct rondo_channel_config {
   const struct rondo_channel_events *events;
   void *owner;
   struct rondo_mesh_counters *counters;
-  uint64_t handshake_ns;    // bound of the handshake
+  uint64_t handshake_ns;    // bound of the first step of the handshake
+  uint64_t welcome_ns;      // bound of its second step, for a side that connects
   uint64_t peer_timeout_ns; // after this time without an answer a machine is lost
 };
 

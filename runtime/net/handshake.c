@@ -147,8 +147,8 @@ static int handshake_on_frame(struct rondo_handshake *h, const struct rondo_wire
   struct rondo_wire_reader r = rondo_wire_read(frame);
   if (frame->head.type == RONDO_WIRE_REFUSAL) {
     int why = rondo_wire_get_u8(&r);
-    int known =
-        rondo_wire_is_done(&r) && why >= RONDO_WIRE_REFUSE_VERSION && why <= RONDO_WIRE_REFUSE_LATE;
+    int known = rondo_wire_is_done(&r) && why >= RONDO_WIRE_REFUSE_VERSION &&
+                why <= RONDO_WIRE_REFUSE_TWICE;
     return known ? why : RONDO_WIRE_REFUSE_GARBAGE;
   }
   if (h->state == RONDO_HANDSHAKE_AWAIT_HELLO && frame->head.type == RONDO_WIRE_HELLO)

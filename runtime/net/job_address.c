@@ -41,7 +41,7 @@ void rondo_job_address_write_root(const struct rondo_job_key *key, const uint8_t
 
 static bool job_try_read_addresses(struct rondo_wire_reader *r, struct rondo_job_address *job) {
   job->address_count = rondo_wire_get_u8(r);
-  if (job->address_count == 0 || job->address_count > RONDO_WIRE_ADDRESSES)
+  if (job->address_count == 0 || job->address_count > RONDO_TOPOLOGY_ADDRESSES)
     return false;
   for (uint32_t i = 0; i < job->address_count; i++)
     rondo_wire_get_address(r, &job->addresses[i]);
@@ -58,7 +58,11 @@ static bool job_try_read_launcher(const struct rondo_config *cfg, const uint8_t 
   memcpy(job->ports, launcher.ports, sizeof job->ports);
   job->port_count = launcher.port_count;
   job->makes_root = cfg->rank == 0;
-  if (!launcher.is_secret)
+  job->uses_pmix = launcher.uses_pmix;
+  job->has_secret = launcher.is_secret;
+  memcpy(job->tag, launcher.tag, sizeof job->tag);
+  memcpy(job->secret, launcher.secret, sizeof job->secret);
+  if (!launcher.is_secret && !launcher.uses_pmix)
     rondo_log(
         RONDO_LOG_INFO,
         "init: RONDO_SECRET is not set: anybody who knows the name that %s gives this job can join",
@@ -93,8 +97,42 @@ int rondo_job_address_read(const struct rondo_config *cfg, struct rondo_job_addr
   return RONDO_SUCCESS;
 }
 
+void rondo_job_address_make_secret(struct rondo_job_address *job) {
+  if (!job->has_secret)
+    randombytes_buf(job->secret, sizeof job->secret);
+  rondo_job_key_init(&job->key, job->tag, job->secret);
+}
+
+void rondo_job_address_publish(const struct rondo_job_address *job, struct rondo_unique_id *id) {
+  static const uint8_t none[RONDO_HANDSHAKE_SECRET_BYTES];
+  rondo_job_address_write_root(&job->key, job->has_secret ? none : job->secret, job->addresses,
+                               job->address_count, id);
+}
+
+bool rondo_job_address_take(struct rondo_job_address *job, const struct rondo_unique_id *id) {
+  struct rondo_wire_reader r = {id->bytes, sizeof id->bytes, 0};
+  uint8_t begin[sizeof magic];
+  uint8_t tag[RONDO_WIRE_TAG_BYTES];
+  uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES];
+  rondo_wire_get(&r, begin, sizeof begin);
+  uint8_t version = rondo_wire_get_u8(&r);
+  uint8_t kind = rondo_wire_get_u8(&r);
+  rondo_wire_get(&r, tag, sizeof tag);
+  rondo_wire_get(&r, secret, sizeof secret);
+  if (memcmp(begin, magic, sizeof magic) != 0 || version != RONDO_WIRE_VERSION || kind != OF_ROOT ||
+      memcmp(tag, job->tag, sizeof tag) != 0 || !job_try_read_addresses(&r, job)) {
+    job->address_count = 0;
+    return false;
+  }
+  if (!job->has_secret)
+    memcpy(job->secret, secret, sizeof job->secret);
+  rondo_job_key_init(&job->key, job->tag, job->secret);
+  job->port_count = 0;
+  return true;
+}
+
 int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id) {
-  struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];
+  struct rondo_wire_address at[RONDO_TOPOLOGY_ADDRESSES];
   struct rondo_root_config root = {.addresses = at,
                                    .join_timeout_ns = cfg->join_timeout_ns,
                                    .peer_timeout_ns = cfg->peer_timeout_ns};

@@ -12,11 +12,15 @@ struct rondo_job_address {
   struct rondo_job_key key;
   // Where the root listens: at these addresses, or, if there are none, at one of `ports` of `host`.
   uint32_t address_count;
-  struct rondo_wire_address addresses[RONDO_WIRE_ADDRESSES];
+  struct rondo_wire_address addresses[RONDO_TOPOLOGY_ADDRESSES];
   char host[RONDO_LAUNCHER_HOST_BYTES];
   uint32_t port_count;
   uint16_t ports[RONDO_LAUNCHER_PORTS];
   int makes_root; // this process is to open the root: it has rank 0 of a launcher's job
+  // The process with the root publishes its address by PMIx, and unless the job has a secret of its
+  // own (RONDO_SECRET), a random one too. Until then `key` and `secret` are derived.
+  int uses_pmix, has_secret;
+  uint8_t tag[RONDO_WIRE_TAG_BYTES], secret[RONDO_HANDSHAKE_SECRET_BYTES];
 };
 
 // True if the id is of a job that may have several processes.
@@ -30,6 +34,14 @@ int rondo_job_address_read(const struct rondo_config *cfg, struct rondo_job_addr
 void rondo_job_address_write_root(const struct rondo_job_key *key, const uint8_t *secret,
                                   const struct rondo_wire_address *addresses, uint32_t count,
                                   struct rondo_unique_id *id);
+
+// Makes a random secret for a job that uses PMIx, unless it has one.
+void rondo_job_address_make_secret(struct rondo_job_address *job);
+// Makes the id that the process with the root publishes. It has no secret if the job has one.
+void rondo_job_address_publish(const struct rondo_job_address *job, struct rondo_unique_id *id);
+// Takes the addresses and the secret from a published id. False if it is malformed or of another
+// job.
+bool rondo_job_address_take(struct rondo_job_address *job, const struct rondo_unique_id *id);
 
 // Opens a root with a completed configuration and makes the id of its job. Returns as
 // rondo_unique_id_listen.

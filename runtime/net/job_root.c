@@ -17,6 +17,7 @@
 #define UNUSED_FACTOR UINT64_C(10)              // an unused id is valid for so many join timeouts
 #define LEAVE_NS UINT64_C(1000000000)
 #define TEXT_BYTES 256u
+#define LISTED_RANKS 4096u // in one frame
 
 enum phase { GATHERING, ROSTER_SENT, LEAVING };
 
@@ -110,7 +111,7 @@ static void member_free(struct member *m) {
   for (uint32_t i = 0; i < m->where.rank_count; i++)
     if (root->holders[m->where.ranks[i]] == m)
       root->holders[m->where.ranks[i]] = NULL;
-  free(m->where.ranks);
+  rondo_wire_member_fini(&m->where);
   free(m);
 }
 
@@ -156,8 +157,8 @@ static void root_send_all(struct rondo_root *root, int type, struct rondo_channe
   rondo_channel_blob_put(blob);
 }
 
-static void root_send_loss(struct rondo_root *root, int reason, const char *text,
-                           const uint32_t *ranks, uint32_t count) {
+static void root_send_some_losses(struct rondo_root *root, int reason, const char *text,
+                                  const uint32_t *ranks, uint32_t count) {
   size_t capacity = 8 + RONDO_WIRE_TEXT_BYTES + 4 * (size_t)count;
   struct rondo_channel_blob *blob = rondo_channel_blob_create(NULL, capacity);
   struct rondo_wire_writer w = blob_writer(blob, capacity);
@@ -167,6 +168,13 @@ static void root_send_loss(struct rondo_root *root, int reason, const char *text
   if (blob)
     blob->size = (uint32_t)w.size;
   root_send_all(root, RONDO_WIRE_LOST, blob);
+}
+
+static void root_send_loss(struct rondo_root *root, int reason, const char *text,
+                           const uint32_t *ranks, uint32_t count) {
+  for (uint32_t at = 0; at < count; at += LISTED_RANKS)
+    root_send_some_losses(root, reason, text, ranks + at,
+                          count - at < LISTED_RANKS ? count - at : LISTED_RANKS);
 }
 
 // Lists the ranks that have left and were not reported yet, or those that have not joined yet.
@@ -323,10 +331,12 @@ static void root_on_reminder(evutil_socket_t fd, short what, void *arg) {
   rondo_root_ranks_text(ranks, count, text, sizeof text);
   rondo_log(RONDO_LOG_WARN, "root: still waiting for %u of %u ranks: %s", count, root->rank_count,
             text);
-  size_t capacity = 4 + 4 * (size_t)count;
+  uint32_t listed = count < LISTED_RANKS ? count : LISTED_RANKS; // a log line has room for few
+  size_t capacity = 8 + 4 * (size_t)listed;
   struct rondo_channel_blob *blob = rondo_channel_blob_create(NULL, capacity);
   struct rondo_wire_writer w = blob_writer(blob, capacity);
-  rondo_wire_put_ranks(&w, ranks, count);
+  rondo_wire_put_u32(&w, count);
+  rondo_wire_put_ranks(&w, ranks, listed);
   if (blob) {
     blob->size = (uint32_t)w.size;
     root_send_all(root, RONDO_WIRE_MISSING, blob);
@@ -352,6 +362,7 @@ static bool root_try_begin_gathering(struct rondo_root *root, uint32_t rank_coun
   if (!root->holders || !root->leavers)
     return false;
   root->rank_count = rank_count;
+  root->listener.members = rank_count;
   rondo_event_loop_make_room(rank_count);
   uint64_t timeout_ns = root->join_timeout_ns;
   root->reminder_ns = timeout_ns / 4 < FIRST_REMINDER_NS ? timeout_ns / 4 : FIRST_REMINDER_NS;
@@ -423,24 +434,16 @@ static bool member_on_join(struct member *m, struct rondo_wire_reader *r) {
   return true;
 }
 
-// Adds a rank in ascending order. False without memory.
-static bool member_try_insert_rank(struct rondo_wire_member *where, uint32_t rank) {
-  uint32_t *ranks = realloc(where->ranks, (where->rank_count + 1) * sizeof *ranks);
-  if (!ranks)
-    return false;
-  where->ranks = ranks;
-  rondo_wire_member_insert(where, rank);
-  return true;
-}
-
 static bool member_on_add(struct member *m, struct rondo_wire_reader *r) {
   uint32_t rank = rondo_wire_get_u32(r);
   char text[TEXT_BYTES];
+  struct rondo_topology_place place;
   struct rondo_wire_member one = {.rank_count = 1, .ranks = &rank};
+  rondo_wire_get_place(r, &place);
   if (!rondo_wire_is_done(r) || !m->where.rank_count)
     return false;
   int status = root_check_ranks(m->root, &one, text);
-  if (status == RONDO_SUCCESS && !member_try_insert_rank(&m->where, rank)) {
+  if (status == RONDO_SUCCESS && !rondo_wire_member_try_insert(&m->where, rank, &place)) {
     (void)snprintf(text, sizeof text, "no memory");
     status = RONDO_ERR_NO_MEMORY;
   }

@@ -8,6 +8,7 @@
 #include "runtime/net/address.h"
 #include "runtime/net/handshake.h"
 #include "runtime/net/launcher.h"
+#include "runtime/net/pmix.h"
 #include <rondo/rondo.h>
 
 #define IDENTITY_BYTES 1024u
@@ -105,6 +106,14 @@ static bool variable_is_count(getter get, const char *name, uint32_t count) {
   return text && rondo_number_read(text, UINT32_MAX, &value) && value == count;
 }
 
+// True if the process of rank 0 is to publish by PMIx where the root is. All processes decide
+// alike: they have the same variables, and the same libraries where the cluster is uniform.
+static bool launcher_uses_pmix(getter get, const struct rondo_launcher *out) {
+  const char *wish = variable_text(get, "RONDO_PMIX");
+  bool is_wanted = wish ? strcmp(wish, "1") == 0 : !out->is_one_machine;
+  return is_wanted && rondo_pmix_is_offered(get);
+}
+
 static int launcher_find_root(getter get, const struct launcher *l, struct rondo_launcher *out) {
   const char *root = variable_text(get, "RONDO_ROOT");
   const char *master = variable_text(get, "MASTER_ADDR");
@@ -118,6 +127,10 @@ static int launcher_find_root(getter get, const struct launcher *l, struct rondo
     out->port_count = port ? 1 : 0;
   } else if (master) {
     (void)snprintf(out->root, sizeof out->root, "%s", master);
+  } else if (launcher_uses_pmix(get, out)) {
+    out->uses_pmix = 1;
+    if (out->is_one_machine)
+      (void)snprintf(out->root, sizeof out->root, "127.0.0.1");
   } else if (out->is_one_machine) {
     (void)snprintf(out->root, sizeof out->root, "127.0.0.1");
   } else if (!nodes || !rondo_launcher_first_host(nodes, out->root, sizeof out->root)) {

@@ -20,9 +20,13 @@ struct rondo_launcher {
   uint32_t port_count;
   uint8_t tag[RONDO_WIRE_TAG_BYTES];
   uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES];
+  int uses_pmix; // the process of rank 0 publishes by PMIx where the root is
   int is_secret; // RONDO_SECRET is set; otherwise the secret is derived from the job's name
 };
 
+// PMIx is used where the variables do not say where rank 0 is, and where RONDO_PMIX is 1; not where
+// RONDO_PMIX is 0.
+//
 // Reads the environment of the first of these launchers that is present: Rondo's own variables,
 // torchrun, Open MPI, PMI (MPICH), Slurm. `get` is getenv, or a test's.
 // Returns RONDO_SUCCESS; RONDO_ERR_UNKNOWN (no launcher; not logged); RONDO_ERR_INVALID (a variable

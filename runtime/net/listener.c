@@ -138,11 +138,17 @@ static void listener_remove(struct rondo_listener *listener, struct rondo_channe
 
 static void listener_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
   struct rondo_listener *listener = owner;
-  (void)how;
   listener_remove(listener, c);
-  rondo_channel_count(&c->counters->refused, 1);
-  listener_log_refusal(listener, why);
+  if (how != RONDO_WIRE_REFUSE_TWICE) { // that is no stranger
+    rondo_channel_count(&c->counters->refused, 1);
+    listener_log_refusal(listener, why);
+  }
   listener_resume(listener);
+}
+
+static int listener_on_admit(void *owner, const struct rondo_channel *c) {
+  const struct rondo_listener *listener = owner;
+  return listener->admit ? listener->admit(listener->arg, c) : 0;
 }
 
 static void listener_on_opened(void *owner, struct rondo_channel *c) {
@@ -166,8 +172,10 @@ static void listener_on_frame(void *owner, struct rondo_channel *c,
   rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
 }
 
-static const struct rondo_channel_events unauthenticated_events = {
-    .opened = listener_on_opened, .frame = listener_on_frame, .closed = listener_on_closed};
+static const struct rondo_channel_events unauthenticated_events = {.admit = listener_on_admit,
+                                                                   .opened = listener_on_opened,
+                                                                   .frame = listener_on_frame,
+                                                                   .closed = listener_on_closed};
 
 static void listener_pause(struct rondo_listener *listener) {
   listener->is_paused = 1;
@@ -176,17 +184,32 @@ static void listener_pause(struct rondo_listener *listener) {
   rondo_event_loop_timer_set(&listener->again, REST_NS);
 }
 
-// Makes room for one more connection. False if none is old enough to be closed.
+static uint32_t listener_limit(const struct rondo_listener *listener) {
+  uint32_t members = listener->members;
+  return RONDO_LISTENER_UNAUTHENTICATED +
+         (members < RONDO_LISTENER_MEMBERS ? members : RONDO_LISTENER_MEMBERS);
+}
+
+// True if the connection may be closed to make room.
+static bool channel_has_had_time(const struct rondo_channel *c, uint64_t now_ns) {
+  bool names_job = c->handshake.state == RONDO_HANDSHAKE_AWAIT_PROOF;
+  uint64_t time_ns = names_job ? RONDO_LISTENER_HANDSHAKE_NS : RONDO_LISTENER_PATIENCE_NS;
+  return now_ns - c->created_ns >= time_ns;
+}
+
+// Makes room for one more connection. False if none has had its time.
 static bool listener_make_room(struct rondo_listener *listener) {
-  struct rondo_channel *oldest = LIST_FIRST(&listener->unauthenticated);
-  if (listener->unauthenticated_count < RONDO_LISTENER_UNAUTHENTICATED)
+  struct rondo_channel *c;
+  struct rondo_channel *oldest = NULL;
+  uint64_t now_ns = rondo_now_ns();
+  if (listener->unauthenticated_count < listener_limit(listener))
     return true;
-  while (LIST_NEXT(oldest, listed))
-    oldest = LIST_NEXT(oldest, listed);
-  if (rondo_now_ns() - oldest->created_ns < RONDO_LISTENER_PATIENCE_NS)
-    return false;
-  rondo_channel_refuse(oldest, RONDO_WIRE_REFUSE_LATE);
-  return true;
+  LIST_FOREACH (c, &listener->unauthenticated, listed)
+    if (channel_has_had_time(c, now_ns))
+      oldest = c;
+  if (oldest)
+    rondo_channel_refuse(oldest, RONDO_WIRE_REFUSE_LATE);
+  return oldest != NULL;
 }
 
 static void listener_on_resume(evutil_socket_t fd, short what, void *arg) {

@@ -3,10 +3,19 @@
 //   open -> start -> `authenticated` for each connection that ends its handshake -> close
 //
 // Unauthenticated connections cannot lock out members. There are at most
-// RONDO_LISTENER_UNAUTHENTICATED of them, each with little memory and a deadline. At the limit, a
-// connection older than RONDO_LISTENER_PATIENCE_NS is closed for the next one. Refusals are logged
-// with address and reason, at most RONDO_LISTENER_LINES in RONDO_LISTENER_LINES_NS; the rest are
-// counted.
+// RONDO_LISTENER_UNAUTHENTICATED of them, and one more for each process that may connect, up to
+// RONDO_LISTENER_MEMBERS. Each has little memory. A connection has
+// RONDO_LISTENER_HANDSHAKE_NS to name the job, as the first frame of the handshake does, unless it
+// is from a process of the same user and machine. After that its process may be slow, because
+// processes of the job are slow when many start at once.
+//
+// At the limit the oldest connection is closed for the next one: one that has not named the job
+// after RONDO_LISTENER_PATIENCE_NS, and one that has after RONDO_LISTENER_HANDSHAKE_NS. A process
+// of the job whose connection is closed so connects again. Strangers do not know the name of a job
+// with an id: it is random.
+//
+// Refusals are logged with address and reason, at most RONDO_LISTENER_LINES in
+// RONDO_LISTENER_LINES_NS; the rest are counted.
 #ifndef RONDO_RUNTIME_NET_LISTENER_H
 #define RONDO_RUNTIME_NET_LISTENER_H
 
@@ -14,8 +23,9 @@
 
 #include "runtime/net/channel.h"
 
-#define RONDO_LISTENER_SOCKETS (RONDO_WIRE_ADDRESSES + 1u)
+#define RONDO_LISTENER_SOCKETS (RONDO_TOPOLOGY_ADDRESSES + 1u)
 #define RONDO_LISTENER_UNAUTHENTICATED 128u
+#define RONDO_LISTENER_MEMBERS 4096u
 #define RONDO_LISTENER_PATIENCE_NS UINT64_C(500000000)
 #define RONDO_LISTENER_HANDSHAKE_NS UINT64_C(5000000000)
 #define RONDO_LISTENER_LINES 8u                       // refusals logged
@@ -33,6 +43,10 @@ struct rondo_listener {
   const char *name;                     // "root" or "member", for the log
   uint8_t purpose;                      // enum rondo_wire_purpose that a connection must have
   uint32_t to;                          // process that it must ask for; RONDO_MESH_NOBODY: any
+  uint32_t members;                     // processes that may connect; may grow later
+  // Returns 0, or an enum rondo_wire_refusal for a connection that has proved the secret. May be
+  // null.
+  int (*admit)(void *arg, const struct rondo_channel *c);
   // Takes over an authenticated connection: sets the channel's owner and events, or closes it.
   void (*authenticated)(void *arg, struct rondo_channel *c);
   void *arg;

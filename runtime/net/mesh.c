@@ -11,11 +11,15 @@
 #include "base/condition.h"
 #include "base/log.h"
 #include "runtime/net/identity.h"
+#include "runtime/net/interfaces.h"
 #include "runtime/net/mesh_state.h"
 #include "runtime/net/job_root.h"
 
-#define STOP_POLL_NS UINT64_C(1000000)
-#define ROOT_NS UINT64_C(10000000000) // most time to try a launcher's root while stopping
+#define STOP_PAUSE_NS UINT64_C(1000000)       // between looks at what a stop waits for; doubles
+#define STOP_LAST_PAUSE_NS UINT64_C(64000000) // up to this
+#define ROOT_NS UINT64_C(10000000000)         // most time to try a launcher's root while stopping
+
+static const struct rondo_topology_place unknown_place = {.node = -1};
 
 static pthread_mutex_t meshes_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, rondo_mesh) meshes;
@@ -44,13 +48,14 @@ void rondo_mesh_settle(struct rondo_mesh *mesh) {
 // Closes the connections with processes whose ranks are all lost.
 static void mesh_drop_empty_peers(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t count) {
   for (uint32_t i = 0; i < count && mesh->process_count; i++) {
-    uint32_t process = mesh->process_of[ranks[i]];
-    if (process == RONDO_MESH_NOBODY || process == mesh->self)
+    uint32_t process = mesh->topology->process_of[ranks[i]];
+    if (process == RONDO_TOPOLOGY_NOBODY || process == mesh->self)
       continue;
     struct rondo_mesh_peer *peer = &mesh->peers[process];
-    uint32_t left = peer->where.rank_count;
-    for (uint32_t k = 0; k < peer->where.rank_count; k++)
-      left -= mesh->lost[peer->where.ranks[k]];
+    const struct rondo_topology_process *at = &mesh->topology->processes[process];
+    uint32_t left = at->rank_count;
+    for (uint32_t k = 0; k < at->rank_count; k++)
+      left -= mesh->lost[at->ranks[k]];
     if (!left && !peer->is_lost)
       rondo_mesh_peer_drop(peer);
   }
@@ -115,22 +120,27 @@ static uint32_t mesh_process_count(struct rondo_mesh *mesh) {
 static uint32_t mesh_process_of(struct rondo_mesh *mesh, uint32_t rank) {
   if (!mesh_has_roster(mesh) || rank >= mesh->cfg.rank_count)
     return RONDO_MESH_NOBODY;
-  return mesh->process_of[rank];
+  return mesh->topology->process_of[rank];
+}
+
+static const struct rondo_topology *mesh_topology(struct rondo_mesh *mesh) {
+  return mesh_has_roster(mesh) ? mesh->topology : NULL;
 }
 
 static int mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
                             struct rondo_mesh_process *out) {
   if (!mesh_has_roster(mesh) || process >= mesh->process_count)
     return RONDO_ERR_UNKNOWN;
-  const struct rondo_wire_member *m = &mesh->peers[process].where;
-  struct rondo_mesh_process p = {.machine = {m->machine[0], m->machine[1]},
+  const struct rondo_topology_process *at = &mesh->topology->processes[process];
+  const struct rondo_topology_machine *m = &mesh->topology->machines[at->machine];
+  struct rondo_mesh_process p = {.machine = {m->id[0], m->id[1]},
                                  .pid_namespace = m->pid_namespace,
                                  .user_namespace = m->user_namespace,
-                                 .pid = m->pid,
+                                 .pid = at->pid,
                                  .uid = m->uid,
-                                 .asks_window = m->asks_window,
-                                 .rank_count = m->rank_count,
-                                 .ranks = m->ranks,
+                                 .asks_window = at->asks_window,
+                                 .rank_count = at->rank_count,
+                                 .ranks = at->ranks,
                                  .host = m->host};
   *out = p;
   return RONDO_SUCCESS;
@@ -139,21 +149,21 @@ static int mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
 static bool mesh_is_same_machine(struct rondo_mesh *mesh, uint32_t process) {
   if (!mesh_has_roster(mesh) || process >= mesh->process_count)
     return false;
-  return memcmp(mesh->peers[process].where.machine, mesh->me.machine, sizeof mesh->me.machine) == 0;
+  return rondo_topology_is_same_machine(mesh->topology, process, mesh->self);
 }
 
 static uint32_t mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
                                 struct sockaddr_storage *out) {
   const struct rondo_mesh_peer *peer = &mesh->peers[process];
-  const struct rondo_wire_member *where = &peer->where;
+  const struct rondo_topology *topology = mesh->topology;
   struct rondo_wire_address address;
   struct sockaddr_storage seen;
   socklen_t bytes = sizeof seen;
-  if (peer->in && !getpeername(peer->in->fd, (struct sockaddr *)&seen, &bytes) &&
+  if (peer->line && !getpeername(peer->line->fd, (struct sockaddr *)&seen, &bytes) &&
       rondo_address_from_socket((struct sockaddr *)&seen, &address))
-    (void)address;               // the address from which the process has connected
-  else if (where->address_count) // it has connected by a named socket of this machine
-    address = where->addresses[0];
+    (void)address; // the address of the other side of the connection
+  else if (topology->machines[topology->processes[process].machine].address_count)
+    rondo_topology_address(topology, process, 0, &address); // it has connected by a named socket
   else
     return 0;
   address.port = 0;
@@ -187,7 +197,7 @@ static void command_execute(struct rondo_mesh *mesh, struct rondo_mesh_command *
   if (command->type == RONDO_WIRE_MESSAGE)
     rondo_mesh_peer_send(mesh, command->number, command->out);
   else
-    rondo_mesh_join_rank(mesh, command->type, command->number);
+    rondo_mesh_join_rank(mesh, command);
   free(command);
 }
 
@@ -212,13 +222,15 @@ static void command_push(struct rondo_mesh *mesh, struct rondo_mesh_command *com
   rondo_event_loop_post(mesh->loop, &mesh->task);
 }
 
-static int mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {
+static int mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank,
+                         const struct rondo_topology_place *place) {
   struct rondo_mesh_command *command = calloc(1, sizeof *command);
   int status = RONDO_SUCCESS;
   if (!command)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory to announce rank %u", rank);
   command->type = RONDO_WIRE_ADD;
   command->number = rank;
+  command->place = place ? *place : unknown_place;
   pthread_mutex_lock(&mesh->lock);
   if (mesh->here[rank])
     status = RONDO_ERR_EXISTS;
@@ -254,7 +266,6 @@ static int mesh_check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send
     return RONDO_ERR_INVALID;
   pthread_mutex_lock(&mesh->lock);
   int is_ready = mesh->phase == RONDO_MESH_READY;
-  int is_full = mesh->queued_bytes + m->size > RONDO_MESH_QUEUE_BYTES;
   pthread_mutex_unlock(&mesh->lock);
   if (!is_ready || m->to >= mesh->process_count)
     return RONDO_ERR_UNKNOWN;
@@ -262,7 +273,14 @@ static int mesh_check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send
     return RONDO_ERR_INVALID;
   if (m->fd_count && !mesh_is_same_machine(mesh, m->to))
     return RONDO_ERR_UNSUPPORTED;
-  return is_full ? RONDO_ERR_FULL : RONDO_SUCCESS;
+  return RONDO_SUCCESS;
+}
+
+static bool mesh_is_full(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  bool is_full = mesh->queued_bytes >= mesh->queue_bytes;
+  pthread_mutex_unlock(&mesh->lock);
+  return is_full;
 }
 
 // Makes the frame, with duplicates of the descriptors.
@@ -365,18 +383,18 @@ static bool mesh_is_needed(const struct rondo_config *cfg) {
 }
 
 static void mesh_free(struct rondo_mesh *mesh) {
-  for (uint32_t i = 0; i < mesh->member_count; i++)
-    rondo_wire_member_fini(&mesh->peers[i].where);
   for (struct rondo_mesh_command *command; (command = command_pop(mesh));) {
     if (command->out)
       rondo_channel_out_free(command->out);
     free(command);
   }
   free(mesh->peers);
-  free(mesh->process_of);
+  rondo_topology_destroy(mesh->topology);
   free(mesh->here);
   free(mesh->lost);
+  free(mesh->left);
   rondo_wire_member_fini(&mesh->me);
+  rondo_wire_member_fini(&mesh->last);
   rondo_listener_close(&mesh->listener);
   if (mesh->loop)
     rondo_event_loop_put(mesh->loop);
@@ -406,6 +424,8 @@ static int mesh_open_listener(struct rondo_mesh *mesh) {
   mesh->listener.name = "member";
   mesh->listener.purpose = RONDO_WIRE_TO_PEER;
   mesh->listener.to = RONDO_MESH_NOBODY;
+  mesh->listener.members = mesh->cfg.rank_count;
+  mesh->listener.admit = rondo_mesh_peer_admit;
   mesh->listener.authenticated = rondo_mesh_peer_accept;
   mesh->listener.arg = mesh;
   return RONDO_SUCCESS;
@@ -420,14 +440,14 @@ static struct rondo_mesh *mesh_create(const struct rondo_config *cfg) {
   STAILQ_INIT(&mesh->commands);
   mesh->cfg = *cfg;
   mesh->is_complete = 1;
+  mesh->queue_bytes = RONDO_MESH_QUEUE_BYTES;
   mesh->self = RONDO_MESH_NOBODY;
   mesh->root_process = RONDO_MESH_NOBODY;
   mesh->here = calloc(cfg->rank_count, 1);
   mesh->lost = calloc(cfg->rank_count, 1);
-  mesh->process_of = malloc(cfg->rank_count * sizeof *mesh->process_of);
-  mesh->me.ranks = malloc(cfg->rank_count * sizeof *mesh->me.ranks);
+  mesh->left = calloc(cfg->rank_count, 1);
   (void)snprintf(mesh->waiting, sizeof mesh->waiting, "the root has not answered yet");
-  if (mesh->here && mesh->lost && mesh->process_of && mesh->me.ranks)
+  if (mesh->here && mesh->lost && mesh->left)
     return mesh;
   mesh_free(mesh);
   return NULL;
@@ -445,8 +465,8 @@ static void mesh_begin(void *arg) {
   mesh_on_commands(mesh);
 }
 
-static int mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
-                      void *arg, struct rondo_mesh **out) {
+static int mesh_start(const struct rondo_config *cfg, const struct rondo_topology_place *place,
+                      const struct rondo_mesh_events *events, void *arg, struct rondo_mesh **out) {
   struct rondo_mesh *mesh = mesh_create(cfg);
   if (!mesh)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
@@ -463,17 +483,19 @@ static int mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_ev
     status = mesh_open_listener(mesh);
   if (status == RONDO_SUCCESS)
     status = rondo_mesh_join_prepare(mesh);
+  if (status == RONDO_SUCCESS &&
+      !rondo_wire_member_try_insert(&mesh->me, cfg->rank, place ? place : &unknown_place))
+    status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory to join a job");
   if (status != RONDO_SUCCESS) {
     mesh_free(mesh);
     return status;
   }
-  rondo_event_loop_make_room(2 * cfg->rank_count); // at most one to and one from each process
+  rondo_event_loop_make_room(cfg->rank_count); // a connection with each process
   rondo_identity_get(&mesh->me);
   mesh->me.asks_window =
       cfg->backend == RONDO_BACKEND_CUDA && cfg->transport == RONDO_TRANSPORT_NCCL;
   mesh->here[cfg->rank] = RONDO_MESH_IS_HERE;
-  mesh->me.ranks[0] = cfg->rank;
-  mesh->me.rank_count = 1;
+  mesh->me.interface_count = rondo_interfaces_list("/sys", cfg->interfaces, mesh->me.interfaces);
   mesh->task.call = mesh_begin;
   mesh->task.arg = mesh;
   pthread_mutex_lock(&meshes_lock);
@@ -502,6 +524,7 @@ static void mesh_finish_stop(struct rondo_mesh *mesh) {
   rondo_mesh_join_end(mesh);
   for (uint32_t i = 0; i < mesh->process_count; i++)
     rondo_mesh_peer_drop(&mesh->peers[i]);
+  rondo_mesh_join_free(mesh);
   while (!LIST_EMPTY(&mesh->waiting_in)) {
     struct rondo_channel *c = LIST_FIRST(&mesh->waiting_in);
     LIST_REMOVE(c, listed);
@@ -550,6 +573,27 @@ static void mesh_leave_root(struct rondo_mesh *mesh) {
     rondo_root_leave(&mesh->job.key);
 }
 
+void rondo_mesh_stop_look(struct rondo_mesh *mesh) {
+  if (mesh->phase != RONDO_MESH_STOPPING)
+    return;
+  mesh->stop_ns = rondo_now_ns() + mesh->stop_span_ns;
+  mesh->stop_due_ns = rondo_now_ns();
+  rondo_event_loop_timer_set(&mesh->stop_poll, 0);
+}
+
+// Sets the timer of the next look. While the peers take what was sent to them there is more time:
+// they may be slow.
+static void mesh_stop_wait(struct rondo_mesh *mesh) {
+  if (mesh->stop_sent_bytes != mesh->counters.sent_bytes)
+    mesh->stop_ns = rondo_now_ns() + mesh->stop_span_ns;
+  mesh->stop_sent_bytes = mesh->counters.sent_bytes;
+  mesh->stop_due_ns = rondo_now_ns() + mesh->stop_pause_ns;
+  rondo_event_loop_timer_set(&mesh->stop_poll, mesh->stop_pause_ns);
+  mesh->stop_pause_ns *= 2;
+  if (mesh->stop_pause_ns > STOP_LAST_PAUSE_NS)
+    mesh->stop_pause_ns = STOP_LAST_PAUSE_NS;
+}
+
 // Says goodbye to the peers first, so that they get their messages before they know that this
 // process has left; then to the root. Ends the root last, if it is here and no mesh here needs it.
 static void mesh_on_stop_poll(evutil_socket_t fd, short what, void *arg) {
@@ -558,6 +602,8 @@ static void mesh_on_stop_poll(evutil_socket_t fd, short what, void *arg) {
   mesh->keeps_joining = !mesh->has_left_root && mesh_must_keep_joining(mesh);
   if (mesh->keeps_joining) // peers that join last get the full time to take their messages
     mesh->stop_ns = rondo_now_ns() + mesh->stop_span_ns;
+  else if (rondo_now_ns() > mesh->stop_due_ns) // this process was late itself: that does not count
+    mesh->stop_ns += rondo_now_ns() - mesh->stop_due_ns;
   bool is_late = rondo_now_ns() >= mesh->stop_ns;
   if (is_late || mesh_is_quiet(mesh)) {
     if (mesh->root && !mesh->has_sent_bye)
@@ -571,7 +617,7 @@ static void mesh_on_stop_poll(evutil_socket_t fd, short what, void *arg) {
       return;
     }
   }
-  rondo_event_loop_timer_set(&mesh->stop_poll, STOP_POLL_NS);
+  mesh_stop_wait(mesh);
 }
 
 static void mesh_begin_stop(void *arg) {
@@ -579,6 +625,8 @@ static void mesh_begin_stop(void *arg) {
   mesh_on_commands(mesh);
   int was_ready = mesh->phase == RONDO_MESH_READY;
   rondo_mesh_set_phase(mesh, RONDO_MESH_STOPPING);
+  mesh->stop_pause_ns = STOP_PAUSE_NS;
+  mesh->stop_due_ns = rondo_now_ns();
   mesh->keeps_joining = mesh_must_keep_joining(mesh);
   if (!mesh->root && !mesh->keeps_joining)
     rondo_mesh_join_end(mesh);
@@ -613,9 +661,11 @@ static const struct rondo_mesh_calls mesh_calls = {.is_needed = mesh_is_needed,
                                                    .process_count = mesh_process_count,
                                                    .process_of = mesh_process_of,
                                                    .is_same_machine = mesh_is_same_machine,
+                                                   .topology = mesh_topology,
                                                    .process_get = mesh_process_get,
                                                    .address_of = mesh_address_of,
                                                    .send = mesh_send,
+                                                   .is_full = mesh_is_full,
                                                    .after = mesh_after,
                                                    .stop = mesh_stop};
 const struct rondo_mesh_calls *rondo_mesh_calls = &mesh_calls;

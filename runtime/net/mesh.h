@@ -21,15 +21,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/net/topology.h"
 #include <rondo/rondo.h>
 
 struct rondo_mesh;
 struct sockaddr_storage;
 
-#define RONDO_MESH_MESSAGE_BYTES 262144u            // longest message
-#define RONDO_MESH_MESSAGE_FDS 8u                   // most file descriptors of one message
-#define RONDO_MESH_QUEUE_BYTES (UINT64_C(64) << 20) // limit of unsent messages, all peers together
-#define RONDO_MESH_NOBODY UINT32_MAX                // no process, or not known
+#define RONDO_MESH_MESSAGE_BYTES 262144u           // longest message
+#define RONDO_MESH_MESSAGE_FDS 8u                  // most file descriptors of one message
+#define RONDO_MESH_QUEUE_BYTES (UINT64_C(1) << 30) // unsent messages at which a mesh is full
+#define RONDO_MESH_NOBODY RONDO_TOPOLOGY_NOBODY    // no process, or not known
 
 // Where a process is. Processes with equal `machine` have the same boot of the same kernel and the
 // same network namespace: they can pass file descriptors to each other and so share memory.
@@ -93,16 +94,17 @@ struct rondo_mesh_calls {
   // its id comes from rondo_unique_id_listen or from a launcher's environment.
   bool (*is_needed)(const struct rondo_config *cfg);
 
-  // Starts to join the job of `cfg` (completed; copied) with rank cfg->rank. Does not wait.
+  // Starts to join the job of `cfg` (completed; copied) with rank cfg->rank, which is at `place`
+  // (null: unknown). Does not wait.
   // Returns RONDO_SUCCESS; RONDO_ERR_UNSUPPORTED (no network interface fits); RONDO_ERR_INVALID
   // (the id or the environment is malformed); RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM. `lost` reports
   // later failures.
-  int (*start)(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
-               struct rondo_mesh **mesh);
+  int (*start)(const struct rondo_config *cfg, const struct rondo_topology_place *place,
+               const struct rondo_mesh_events *events, void *arg, struct rondo_mesh **mesh);
 
   // Adds one more rank of this process. The join timeout holds for it too.
   // Returns RONDO_SUCCESS, RONDO_ERR_EXISTS, RONDO_ERR_TIMEOUT (too late) or RONDO_ERR_NO_MEMORY.
-  int (*add_rank)(struct rondo_mesh *mesh, uint32_t rank);
+  int (*add_rank)(struct rondo_mesh *mesh, uint32_t rank, const struct rondo_topology_place *place);
   // Tells the other processes that a rank leaves. The process and its mesh go on.
   void (*remove_rank)(struct rondo_mesh *mesh, uint32_t rank);
 
@@ -113,6 +115,8 @@ struct rondo_mesh_calls {
   uint32_t (*process_of)(struct rondo_mesh *mesh, uint32_t rank);
   // True if file descriptors can be sent to that process.
   bool (*is_same_machine)(struct rondo_mesh *mesh, uint32_t process);
+  // Where each rank is; null before `roster`. Valid until `stop`. May be null.
+  const struct rondo_topology *(*topology)(struct rondo_mesh *mesh);
   // Returns RONDO_SUCCESS or RONDO_ERR_UNKNOWN.
   int (*process_get)(struct rondo_mesh *mesh, uint32_t process, struct rondo_mesh_process *out);
   // Writes an address at which this process reaches that process's machine, with port 0. Call it
@@ -121,13 +125,19 @@ struct rondo_mesh_calls {
   uint32_t (*address_of)(struct rondo_mesh *mesh, uint32_t process, struct sockaddr_storage *out);
 
   // Queues a message and connects to the process if there is no connection yet. Never waits. Any
-  // thread.
+  // thread. Takes messages also when the mesh is full: most of them answer other messages or end
+  // what others have begun, and whoever has to send one cannot wait, because the control thread
+  // would wait for itself. Whoever begins something new asks is_full first.
   // Returns RONDO_SUCCESS; RONDO_ERR_UNKNOWN (no such process, or no roster yet); RONDO_ERR_PEER
   // (the process is lost); RONDO_ERR_INVALID (too long, too many descriptors, or `to` is this
-  // process); RONDO_ERR_UNSUPPORTED (descriptors to another machine); RONDO_ERR_FULL (the queue
-  // would exceed RONDO_MESH_QUEUE_BYTES); RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM (a descriptor could
-  // not be duplicated).
+  // process); RONDO_ERR_UNSUPPORTED (descriptors to another machine); RONDO_ERR_NO_MEMORY;
+  // RONDO_ERR_SYSTEM (a descriptor could not be duplicated).
   int (*send)(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
+
+  // True if at least RONDO_MESH_QUEUE_BYTES of messages wait to be sent, for all peers together. A
+  // caller that then begins nothing new bounds the queue: what follows from what it has begun is
+  // bounded too. Any thread. May be null: never full.
+  bool (*is_full)(struct rondo_mesh *mesh);
 
   // Runs `call(arg)` once on the control thread, after `delay_ns`. Calls that are still due when
   // the mesh stops are dropped. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
@@ -136,7 +146,8 @@ struct rondo_mesh_calls {
   // Tells the peers that this process leaves, closes all connections and frees the mesh. No
   // callback runs after the return. Must not be called from a callback.
   //
-  // - Queued messages are sent as far as the network takes them within `timeout_ns`.
+  // - Queued messages are sent as far as the network takes them. The call gives up when no peer has
+  //   taken anything, or closed its connection in answer, for `timeout_ns`.
   // - If this process hosts the root and no other mesh here needs the root, the call waits for
   //   ranks that have not joined yet, because they could not join without the root. The wait ends
   //   after `join_ns`, or at the join timeout if that comes first.

@@ -13,17 +13,25 @@
 #define LAST_PAUSE_NS UINT64_C(500000000)
 // Beyond the join timeout, for the root's report of missing ranks.
 #define GRACE_NS UINT64_C(5000000000)
+// For a root that is slow. A program that is no root may answer as one, and another one is tried.
+#define WELCOME_NS UINT64_C(60000000000)
 #define LEAVE_ATTEMPTS 2u // times the number of addresses
 #define LEAVE_PAUSE_NS UINT64_C(2000000)
-#define JOIN_BYTES (1024u + 4u * RONDO_MAX_RANKS)
+#define JOIN_BYTES 1024u // of a JOIN, without its ranks
+#define RANK_BYTES 16u   // of a rank and its place
 
 static void root_dial(struct rondo_mesh *mesh);
 
-void rondo_mesh_dial_again(struct rondo_mesh_dial *dial) {
+void rondo_mesh_dial_again(struct rondo_mesh_dial *dial, uint32_t places) {
   dial->channel = NULL;
-  dial->next++;
+  if (++dial->next % places) {
+    rondo_event_loop_timer_set(&dial->again, 0);
+    return;
+  }
   rondo_event_loop_timer_set(&dial->again, dial->pause_ns);
-  dial->pause_ns = dial->pause_ns * 2 > LAST_PAUSE_NS ? LAST_PAUSE_NS : dial->pause_ns * 2;
+  dial->pause_ns += dial->pause_ns / 2;
+  if (dial->pause_ns > LAST_PAUSE_NS)
+    dial->pause_ns = LAST_PAUSE_NS;
 }
 
 struct rondo_channel_config rondo_mesh_channels(struct rondo_mesh *mesh,
@@ -35,6 +43,7 @@ struct rondo_channel_config rondo_mesh_channels(struct rondo_mesh *mesh,
                                    .owner = owner,
                                    .counters = &mesh->counters,
                                    .handshake_ns = RONDO_LISTENER_HANDSHAKE_NS,
+                                   .welcome_ns = WELCOME_NS,
                                    .peer_timeout_ns = mesh->cfg.peer_timeout_ns};
   return c;
 }
@@ -57,31 +66,25 @@ static bool mesh_on_roster(struct rondo_mesh *mesh, struct rondo_wire_reader *r)
       count > rank_count || rank_count != mesh->cfg.rank_count)
     return false;
   mesh->peers = calloc(count, sizeof *mesh->peers);
-  if (!mesh->peers)
+  mesh->topology = rondo_topology_create(rank_count, count);
+  if (!mesh->peers || !mesh->topology)
     return false;
   mesh->self = self;
   mesh->expected_count = count;
   mesh->root_process = root_process < count ? root_process : RONDO_MESH_NOBODY;
-  for (uint32_t i = 0; i < rank_count; i++)
-    mesh->process_of[i] = RONDO_MESH_NOBODY;
   return true;
 }
 
 // Adds the next process of the roster. False if it is malformed or a rank lives in two processes.
 static bool mesh_add_process(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
-  struct rondo_mesh_peer *peer = &mesh->peers[mesh->member_count];
-  rondo_wire_get_member(r, &peer->where, mesh->member_count ? &peer[-1].where : NULL);
-  uint32_t number = mesh->member_count++;
+  struct rondo_wire_member before = mesh->last;
+  rondo_wire_get_member(r, &mesh->last, mesh->member_count ? &before : NULL);
+  rondo_wire_member_fini(&before);
+  if (r->bad || !rondo_topology_add(mesh->topology, &mesh->last))
+    return false;
+  struct rondo_mesh_peer *peer = &mesh->peers[mesh->member_count++];
   peer->mesh = mesh;
   STAILQ_INIT(&peer->queue);
-  if (r->bad || !peer->where.rank_count)
-    return false;
-  for (uint32_t i = 0; i < peer->where.rank_count; i++) {
-    uint32_t rank = peer->where.ranks[i];
-    if (rank >= mesh->cfg.rank_count || mesh->process_of[rank] != RONDO_MESH_NOBODY)
-      return false;
-    mesh->process_of[rank] = number;
-  }
   return true;
 }
 
@@ -90,7 +93,7 @@ static void mesh_publish_roster(struct rondo_mesh *mesh) {
   pthread_mutex_lock(&mesh->lock);
   mesh->process_count = mesh->expected_count;
   for (uint32_t r = 0; r < mesh->cfg.rank_count; r++)
-    if (mesh->process_of[r] == RONDO_MESH_NOBODY)
+    if (mesh->topology->process_of[r] == RONDO_TOPOLOGY_NOBODY)
       mesh->is_complete = 0;
   pthread_mutex_unlock(&mesh->lock);
   rondo_mesh_set_phase(mesh, RONDO_MESH_READY);
@@ -116,10 +119,14 @@ static bool mesh_on_members(struct rondo_mesh *mesh, struct rondo_wire_reader *r
   return true;
 }
 
-// True if the rank's process reports the loss on its own connection, after its messages.
+// True if the rank's process reports the loss on the connection with it, after its messages.
 static bool rank_reports_itself(struct rondo_mesh *mesh, uint32_t rank, int reason) {
-  uint32_t process = mesh->process_of[rank];
-  return reason == RONDO_MESH_LEFT && process != RONDO_MESH_NOBODY && mesh->peers[process].in;
+  uint32_t process = mesh->topology->process_of[rank];
+  if (reason != RONDO_MESH_LEFT || process == RONDO_MESH_NOBODY ||
+      !rondo_mesh_peer_is_connected(&mesh->peers[process]))
+    return false;
+  mesh->left[rank] = 1; // in case the connection is never made
+  return true;
 }
 
 static bool mesh_on_lost(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
@@ -146,12 +153,13 @@ static bool mesh_on_missing(struct rondo_mesh *mesh, struct rondo_wire_reader *r
   char list[RONDO_MESH_TEXT_BYTES / 2];
   char text[RONDO_MESH_TEXT_BYTES];
   uint32_t *ranks;
+  uint32_t missing = rondo_wire_get_u32(r);
   uint32_t count = rondo_wire_get_ranks(r, &ranks);
-  bool is_valid = rondo_wire_is_done(r) && count;
+  bool is_valid = rondo_wire_is_done(r) && count && count <= missing;
   if (is_valid) {
     rondo_root_ranks_text(ranks, count, list, sizeof list);
-    (void)snprintf(text, sizeof text, "%u of %u ranks are missing: %s", count, mesh->cfg.rank_count,
-                   list);
+    (void)snprintf(text, sizeof text, "%u of %u ranks are missing: %s", missing,
+                   mesh->cfg.rank_count, list);
     mesh_set_waiting(mesh, text);
   }
   free(ranks);
@@ -180,6 +188,7 @@ static bool mesh_on_root_bye(struct rondo_mesh *mesh, struct rondo_wire_reader *
   struct rondo_channel *c = mesh->root;
   mesh->root = NULL;
   rondo_channel_close(c);
+  rondo_mesh_stop_look(mesh);
   if (mesh->phase == RONDO_MESH_JOINING)
     rondo_mesh_fail(mesh, RONDO_MESH_LEFT, "the process with the root has left");
   return true;
@@ -204,8 +213,9 @@ static void root_on_frame(void *owner, struct rondo_channel *c, struct rondo_cha
 // --------------------------------------------------------- the way to the root ---
 
 static void root_send_join(struct rondo_mesh *mesh) {
-  uint8_t *bytes = malloc(JOIN_BYTES);
-  struct rondo_wire_writer w = {.bytes = bytes, .capacity = bytes ? JOIN_BYTES : 0};
+  size_t capacity = JOIN_BYTES + mesh->me.rank_count * RANK_BYTES;
+  uint8_t *bytes = malloc(capacity);
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = bytes ? capacity : 0};
   rondo_wire_put_u32(&w, mesh->cfg.rank_count);
   rondo_wire_put_member(&w, &mesh->me, NULL);
   if (w.full)
@@ -215,11 +225,11 @@ static void root_send_join(struct rondo_mesh *mesh) {
   free(bytes);
 }
 
-static void channel_send_rank(struct rondo_channel *to, int type, uint32_t rank) {
+static void root_send_gone_rank(struct rondo_mesh *mesh, uint32_t rank) {
   uint8_t bytes[4];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
   rondo_wire_put_u32(&w, rank);
-  rondo_channel_send_bytes(to, type, bytes, w.size);
+  rondo_channel_send_bytes(mesh->root, RONDO_WIRE_GONE, bytes, w.size);
 }
 
 // Tells the root which ranks have left, so that the others do not wait for them.
@@ -227,7 +237,7 @@ static void root_send_gone(struct rondo_mesh *mesh) {
   pthread_mutex_lock(&mesh->lock);
   for (uint32_t r = 0; r < mesh->cfg.rank_count && mesh->root; r++) {
     if (mesh->here[r] == RONDO_MESH_IS_LEAVING) {
-      channel_send_rank(mesh->root, RONDO_WIRE_GONE, r);
+      root_send_gone_rank(mesh, r);
       mesh->here[r] = RONDO_MESH_WAS_HERE;
     }
   }
@@ -251,9 +261,14 @@ static void root_lose(struct rondo_mesh *mesh, int how, const char *why) {
   if (mesh->phase == RONDO_MESH_JOINING) {
     rondo_mesh_fail(mesh, rondo_channel_end_reason(how), text);
   } else if (mesh->phase == RONDO_MESH_READY && mesh->root_process != RONDO_MESH_NOBODY) {
-    const struct rondo_wire_member *where = &mesh->peers[mesh->root_process].where;
-    rondo_mesh_report(mesh, where->ranks, where->rank_count, rondo_channel_end_reason(how), text);
+    const struct rondo_topology_process *at = &mesh->topology->processes[mesh->root_process];
+    rondo_mesh_report(mesh, at->ranks, at->rank_count, rondo_channel_end_reason(how), text);
   }
+}
+
+// The addresses and ports at which the root may be.
+static uint32_t root_places(const struct rondo_mesh *mesh) {
+  return mesh->job.address_count * (mesh->job.port_count ? mesh->job.port_count : 1);
 }
 
 // True if another attempt may reach the root. This matters to a process that leaves: the root of an
@@ -273,6 +288,7 @@ static void root_on_closed(void *owner, struct rondo_channel *c, int how, const 
   struct rondo_mesh *mesh = owner;
   if (mesh->root == c) {
     mesh->root = NULL;
+    rondo_mesh_stop_look(mesh);
     root_lose(mesh, how, why);
     return;
   }
@@ -285,7 +301,7 @@ static void root_on_closed(void *owner, struct rondo_channel *c, int how, const 
     rondo_log(RONDO_LOG_WARN, "rank %u: no handshake with %s", mesh->cfg.rank, why);
   mesh->root_dial.has_answer |= is_refusal;
   mesh_set_waiting(mesh, why);
-  rondo_mesh_dial_again(&mesh->root_dial);
+  rondo_mesh_dial_again(&mesh->root_dial, root_places(mesh));
 }
 
 static const struct rondo_channel_events root_events = {
@@ -310,7 +326,7 @@ static void root_dial(struct rondo_mesh *mesh) {
     return;
   mesh_set_waiting(mesh, strerror(errno));
   if (root_may_answer(mesh))
-    rondo_mesh_dial_again(&mesh->root_dial);
+    rondo_mesh_dial_again(&mesh->root_dial, root_places(mesh));
 }
 
 // ------------------------------------------------------- ranks of this process ---
@@ -329,16 +345,29 @@ static void mesh_on_leave(evutil_socket_t fd, short what, void *arg) {
   root_send_gone(mesh);
 }
 
-void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank) {
-  // A process that has not joined yet tells the root when it joins.
-  if (type == RONDO_WIRE_ADD) {
-    rondo_wire_member_insert(&mesh->me, rank);
-    if (mesh->root)
-      channel_send_rank(mesh->root, type, rank);
+// Adds a rank of this process. A process that has not joined yet tells the root when it joins.
+static void mesh_join_add(struct rondo_mesh *mesh, uint32_t rank,
+                          const struct rondo_topology_place *place) {
+  uint8_t bytes[RANK_BYTES];
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
+  rondo_wire_put_u32(&w, rank);
+  rondo_wire_put_place(&w, place);
+  if (!rondo_wire_member_try_insert(&mesh->me, rank, place)) {
+    rondo_log(RONDO_LOG_ERROR, "rank %u cannot join its job: no memory", rank);
     return;
   }
+  if (mesh->root)
+    rondo_channel_send_bytes(mesh->root, RONDO_WIRE_ADD, bytes, w.size);
+}
+
+void rondo_mesh_join_rank(struct rondo_mesh *mesh, const struct rondo_mesh_command *command) {
+  if (command->type == RONDO_WIRE_ADD) {
+    mesh_join_add(mesh, command->number, &command->place);
+    return;
+  }
+  mesh->left[command->number] = 1;
   for (uint32_t i = 0; i < mesh->process_count; i++)
-    rondo_mesh_peer_leave(&mesh->peers[i], rank);
+    rondo_mesh_peer_leave(&mesh->peers[i], command->number);
   mesh_on_leave(-1, 0, mesh);
 }
 
@@ -348,7 +377,7 @@ void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank) {
 // addresses that belong to this machine, or, if none does, at all addresses of this machine.
 static int mesh_open_root(struct rondo_mesh *mesh) {
   struct rondo_job_address *job = &mesh->job;
-  struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];
+  struct rondo_wire_address at[RONDO_TOPOLOGY_ADDRESSES];
   struct rondo_root_config root = {.job = job->key,
                                    .addresses = at,
                                    .join_timeout_ns = mesh->cfg.join_timeout_ns,
@@ -373,8 +402,31 @@ static int mesh_open_root(struct rondo_mesh *mesh) {
   return RONDO_SUCCESS;
 }
 
+// Opens the root at a free port, in the process of rank 0, so that its address can be published.
+static int mesh_open_published_root(struct rondo_mesh *mesh) {
+  struct rondo_job_address *job = &mesh->job;
+  const char *pattern = *job->host && !*mesh->cfg.interfaces ? "lo" : mesh->cfg.interfaces;
+  if (!job->makes_root)
+    return RONDO_SUCCESS;
+  rondo_job_address_make_secret(job);
+  job->address_count = rondo_address_list(pattern, mesh->cfg.address_family, job->addresses);
+  job->port_count = 0;
+  const struct rondo_root_config root = {.job = job->key,
+                                         .addresses = job->addresses,
+                                         .address_count = job->address_count,
+                                         .join_timeout_ns = mesh->cfg.join_timeout_ns,
+                                         .peer_timeout_ns = mesh->cfg.peer_timeout_ns};
+  int status = job->address_count ? rondo_root_open(&root) : RONDO_ERR_UNSUPPORTED;
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank 0 cannot listen: %s",
+                            job->address_count ? strerror(errno) : "no network interface fits");
+  return RONDO_SUCCESS;
+}
+
 int rondo_mesh_join_prepare(struct rondo_mesh *mesh) {
   struct rondo_job_address *job = &mesh->job;
+  if (job->uses_pmix)
+    return mesh_open_published_root(mesh);
   if (!job->address_count)
     job->address_count = rondo_resolve_now(job->host, mesh->cfg.address_family, job->addresses);
   return job->address_count ? mesh_open_root(mesh) : RONDO_SUCCESS;
@@ -409,6 +461,40 @@ static void mesh_on_deadline(evutil_socket_t fd, short what, void *arg) {
   rondo_mesh_fail(mesh, RONDO_MESH_MISSING, text);
 }
 
+static void mesh_on_published(void *arg, const struct rondo_unique_id *id, const char *error) {
+  struct rondo_mesh *mesh = arg;
+  struct rondo_job_address *job = &mesh->job;
+  mesh->is_published = 1;
+  if (job->makes_root) {
+    if (error)
+      rondo_log(RONDO_LOG_ERROR, "init: other ranks cannot find rank 0: %s", error);
+    return;
+  }
+  if (!error && !rondo_job_address_take(job, id))
+    error = "what rank 0 has published by PMIx is malformed";
+  if (error)
+    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, error);
+  else if (mesh->phase == RONDO_MESH_JOINING || mesh->keeps_joining)
+    root_dial(mesh);
+  if (!error)
+    rondo_log(RONDO_LOG_INFO, "init: rank %u has found the root by PMIx", mesh->cfg.rank);
+}
+
+// Publishes where the root is and connects to it, or waits until that is published.
+static void mesh_begin_pmix(struct rondo_mesh *mesh) {
+  struct rondo_unique_id id;
+  const struct rondo_job_address *job = &mesh->job;
+  if (job->makes_root)
+    rondo_job_address_publish(job, &id);
+  else
+    mesh_set_waiting(mesh, "rank 0 has not published its address by PMIx yet");
+  mesh->pmix = rondo_pmix_begin(mesh->loop, job->makes_root ? &id : NULL, mesh_on_published, mesh);
+  if (!mesh->pmix)
+    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, "the system gives no thread for PMIx");
+  else if (job->makes_root)
+    root_dial(mesh);
+}
+
 void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
   struct event_base *base = rondo_event_loop_base(mesh->loop);
   struct rondo_job_address *job = &mesh->job;
@@ -417,6 +503,10 @@ void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
   evtimer_assign(&mesh->leave, base, mesh_on_leave, mesh);
   rondo_event_loop_timer_set(&mesh->deadline, mesh->cfg.join_timeout_ns + GRACE_NS);
   mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
+  if (job->uses_pmix) {
+    mesh_begin_pmix(mesh);
+    return;
+  }
   if (job->address_count) {
     root_dial(mesh);
     return;
@@ -427,6 +517,12 @@ void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
     rondo_mesh_fail(mesh, RONDO_MESH_MISSING, "the system gives no thread to look up the root");
 }
 
+void rondo_mesh_join_free(struct rondo_mesh *mesh) {
+  if (mesh->pmix)
+    rondo_pmix_forget(mesh->pmix);
+  mesh->pmix = NULL;
+}
+
 void rondo_mesh_join_hurry(struct rondo_mesh *mesh) {
   mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
   if (evtimer_pending(&mesh->root_dial.again, NULL))
@@ -434,8 +530,9 @@ void rondo_mesh_join_hurry(struct rondo_mesh *mesh) {
 }
 
 bool rondo_mesh_join_is_trying(const struct rondo_mesh *mesh) {
-  return evtimer_pending(&mesh->deadline, NULL) && (mesh->resolve || mesh->root_dial.channel ||
-                                                    evtimer_pending(&mesh->root_dial.again, NULL));
+  return evtimer_pending(&mesh->deadline, NULL) &&
+         (mesh->resolve || (mesh->pmix && !mesh->is_published) || mesh->root_dial.channel ||
+          evtimer_pending(&mesh->root_dial.again, NULL));
 }
 
 void rondo_mesh_join_end(struct rondo_mesh *mesh) {

@@ -19,7 +19,7 @@ struct rondo_resolve {
   pthread_mutex_t lock; // guards all below
   int is_found, is_forgotten;
   uint32_t count;
-  struct rondo_wire_address addresses[RONDO_WIRE_ADDRESSES];
+  struct rondo_wire_address addresses[RONDO_TOPOLOGY_ADDRESSES];
   char error[128];
 };
 
@@ -40,7 +40,7 @@ static void resolve_add(struct rondo_resolve *r, const struct addrinfo *list, in
     return;
   if (!list && strcmp(r->host, "localhost") == 0)
     r->count += rondo_resolve_now(loopback, family, &r->addresses[r->count]);
-  for (; list && r->count < RONDO_WIRE_ADDRESSES; list = list->ai_next)
+  for (; list && r->count < RONDO_TOPOLOGY_ADDRESSES; list = list->ai_next)
     if (rondo_address_from_socket(list->ai_addr, &r->addresses[r->count]) &&
         r->addresses[r->count].family == family)
       r->count++;

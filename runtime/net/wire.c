@@ -67,13 +67,35 @@ void rondo_wire_put_hello(struct rondo_wire_writer *w, const struct rondo_wire_h
   rondo_wire_put(w, hello->nonce, sizeof hello->nonce);
 }
 
-// True if only the fields that each process has of its own differ. Unused address bytes are zero.
+#define NO_NODE UINT16_MAX
+
+static void wire_put_node(struct rondo_wire_writer *w, int16_t node) {
+  rondo_wire_put_u16(w, node < 0 ? NO_NODE : (uint16_t)node);
+}
+
+void rondo_wire_put_place(struct rondo_wire_writer *w, const struct rondo_topology_place *p) {
+  rondo_wire_put_u8(w, p->is_gpu);
+  wire_put_node(w, p->node);
+  if (p->is_gpu)
+    rondo_wire_put_u64(w, p->pci);
+}
+
+static void wire_put_interface(struct rondo_wire_writer *w,
+                               const struct rondo_topology_interface *i) {
+  rondo_wire_put_text(w, i->name);
+  rondo_wire_put_u8(w, i->is_rdma);
+  wire_put_node(w, i->node);
+  rondo_wire_put_u32(w, i->mbit);
+}
+
+// True if only the fields that each process has of its own differ. Unused bytes are zero.
 static bool member_shares_machine(const struct rondo_wire_member *a,
                                   const struct rondo_wire_member *b) {
   bool same = memcmp(a->machine, b->machine, sizeof a->machine) == 0 &&
               a->pid_namespace == b->pid_namespace && a->user_namespace == b->user_namespace &&
               a->uid == b->uid && strcmp(a->host, b->host) == 0 &&
-              a->address_count == b->address_count;
+              a->address_count == b->address_count && a->interface_count == b->interface_count &&
+              memcmp(a->interfaces, b->interfaces, a->interface_count * sizeof *a->interfaces) == 0;
   for (uint32_t i = 0; i < a->address_count && same; i++)
     same = a->addresses[i].family == b->addresses[i].family &&
            memcmp(a->addresses[i].bytes, b->addresses[i].bytes, sizeof a->addresses[i].bytes) == 0;
@@ -90,6 +112,9 @@ static void member_put_machine(struct rondo_wire_writer *w, const struct rondo_w
   rondo_wire_put_u8(w, (uint8_t)m->address_count);
   for (uint32_t i = 0; i < m->address_count; i++)
     rondo_wire_put_address(w, &m->addresses[i]);
+  rondo_wire_put_u8(w, (uint8_t)m->interface_count);
+  for (uint32_t i = 0; i < m->interface_count; i++)
+    wire_put_interface(w, &m->interfaces[i]);
 }
 
 void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_member *m,
@@ -104,6 +129,8 @@ void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_
   rondo_wire_put_u32(w, m->pid);
   rondo_wire_put_text(w, m->local);
   rondo_wire_put_ranks(w, m->ranks, m->rank_count);
+  for (uint32_t i = 0; i < m->rank_count; i++)
+    rondo_wire_put_place(w, &m->places[i]);
 }
 
 void rondo_wire_head_write(uint8_t *bytes, const struct rondo_wire_head *head) {
@@ -206,6 +233,35 @@ void rondo_wire_get_hello(struct rondo_wire_reader *r, struct rondo_wire_hello *
   rondo_wire_get(r, hello->nonce, sizeof hello->nonce);
 }
 
+static int16_t wire_get_node(struct rondo_wire_reader *r) {
+  uint16_t node = rondo_wire_get_u16(r);
+  if (node > INT16_MAX && node != NO_NODE)
+    r->bad = 1;
+  return node == NO_NODE ? -1 : (int16_t)node;
+}
+
+static uint8_t wire_get_flag(struct rondo_wire_reader *r) {
+  uint8_t flag = rondo_wire_get_u8(r);
+  r->bad |= flag > 1;
+  return flag;
+}
+
+void rondo_wire_get_place(struct rondo_wire_reader *r, struct rondo_topology_place *p) {
+  memset(p, 0, sizeof *p);
+  p->is_gpu = wire_get_flag(r);
+  p->node = wire_get_node(r);
+  if (p->is_gpu)
+    p->pci = rondo_wire_get_u64(r);
+}
+
+static void wire_get_interface(struct rondo_wire_reader *r, struct rondo_topology_interface *i) {
+  memset(i, 0, sizeof *i);
+  rondo_wire_get_text(r, i->name, sizeof i->name);
+  i->is_rdma = wire_get_flag(r);
+  i->node = wire_get_node(r);
+  i->mbit = rondo_wire_get_u32(r);
+}
+
 static void member_get_machine(struct rondo_wire_reader *r, struct rondo_wire_member *m) {
   m->machine[0] = rondo_wire_get_u64(r);
   m->machine[1] = rondo_wire_get_u64(r);
@@ -214,10 +270,25 @@ static void member_get_machine(struct rondo_wire_reader *r, struct rondo_wire_me
   m->uid = rondo_wire_get_u32(r);
   rondo_wire_get_text(r, m->host, sizeof m->host);
   m->address_count = rondo_wire_get_u8(r);
-  if (m->address_count > RONDO_WIRE_ADDRESSES)
+  if (m->address_count > RONDO_TOPOLOGY_ADDRESSES)
     r->bad = 1;
   for (uint32_t i = 0; i < m->address_count && !r->bad; i++)
     rondo_wire_get_address(r, &m->addresses[i]);
+  m->interface_count = rondo_wire_get_u8(r);
+  if (m->interface_count > RONDO_TOPOLOGY_INTERFACES)
+    r->bad = 1;
+  for (uint32_t i = 0; i < m->interface_count && !r->bad; i++)
+    wire_get_interface(r, &m->interfaces[i]);
+}
+
+// Reads the places of the ranks.
+static void member_get_places(struct rondo_wire_reader *r, struct rondo_wire_member *m) {
+  if (r->bad || !m->rank_count)
+    return;
+  m->places = malloc(m->rank_count * sizeof *m->places);
+  r->bad |= !m->places;
+  for (uint32_t i = 0; i < m->rank_count && !r->bad; i++)
+    rondo_wire_get_place(r, &m->places[i]);
 }
 
 void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member *m,
@@ -231,6 +302,7 @@ void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member
   else if (!r->bad)
     *m = *before;
   m->ranks = NULL;
+  m->places = NULL;
   m->asks_window = (flags & ASKS_WINDOW) != 0;
   for (uint32_t i = 0; i < m->address_count && (flags & SAME_MACHINE) && !r->bad; i++) {
     m->addresses[i].port = rondo_wire_get_u16(r);
@@ -239,18 +311,33 @@ void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member
   m->pid = rondo_wire_get_u32(r);
   rondo_wire_get_text(r, m->local, sizeof m->local);
   m->rank_count = rondo_wire_get_ranks(r, &m->ranks);
+  member_get_places(r, m);
 }
 
-void rondo_wire_member_insert(struct rondo_wire_member *m, uint32_t rank) {
+bool rondo_wire_member_try_insert(struct rondo_wire_member *m, uint32_t rank,
+                                  const struct rondo_topology_place *place) {
+  size_t count = m->rank_count + 1;
+  uint32_t *ranks = realloc(m->ranks, count * sizeof *ranks);
+  m->ranks = ranks ? ranks : m->ranks;
+  struct rondo_topology_place *places = realloc(m->places, count * sizeof *places);
+  m->places = places ? places : m->places;
+  if (!ranks || !places)
+    return false;
   uint32_t at = m->rank_count++;
-  for (; at && m->ranks[at - 1] > rank; at--)
-    m->ranks[at] = m->ranks[at - 1];
-  m->ranks[at] = rank;
+  for (; at && ranks[at - 1] > rank; at--) {
+    ranks[at] = ranks[at - 1];
+    places[at] = places[at - 1];
+  }
+  ranks[at] = rank;
+  places[at] = *place;
+  return true;
 }
 
 void rondo_wire_member_fini(struct rondo_wire_member *m) {
   free(m->ranks);
+  free(m->places);
   m->ranks = NULL;
+  m->places = NULL;
   m->rank_count = 0;
 }
 

@@ -10,9 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/net/topology.h"
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 3u
+#define RONDO_WIRE_VERSION 4u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u
@@ -22,8 +23,6 @@
 #define RONDO_WIRE_UNAUTHENTICATED_BYTES 64u   // longest payload before authentication
 #define RONDO_WIRE_AUTHENTICATED_BYTES 262144u // longest payload after it
 #define RONDO_WIRE_TEXT_BYTES 255u             // longest text; a name is shorter
-#define RONDO_WIRE_NAME_BYTES 64u
-#define RONDO_WIRE_ADDRESSES 4u // of one listener
 #define RONDO_WIRE_FDS 8u
 
 enum rondo_wire_type {
@@ -39,7 +38,7 @@ enum rondo_wire_type {
   RONDO_WIRE_GONE = 18,    // to root and peers: a rank of the sender leaves
   RONDO_WIRE_BYE = 19,     // to root and peers: the sending process leaves
   RONDO_WIRE_REJECT = 20,  // from the root: the receiver may not join, and why
-  RONDO_WIRE_MISSING = 21, // from the root: ranks that have not joined yet
+  RONDO_WIRE_MISSING = 21, // from the root: how many ranks have not joined yet, and the first ones
   RONDO_WIRE_ROSTER = 22,  // from the root: the receiver's process number, and how many there are
   RONDO_WIRE_MEMBERS = 23, // from the root: some of the processes
   RONDO_WIRE_LOST = 24,    // from the root: ranks that are lost
@@ -54,7 +53,8 @@ enum rondo_wire_refusal {
   RONDO_WIRE_REFUSE_JOB = 2,     // of another job, or with another purpose
   RONDO_WIRE_REFUSE_SECRET = 3,  // failed to prove that it knows the secret
   RONDO_WIRE_REFUSE_GARBAGE = 4, // sent bytes that are not of this protocol
-  RONDO_WIRE_REFUSE_LATE = 5     // did not finish the handshake in time
+  RONDO_WIRE_REFUSE_LATE = 5,    // did not finish the handshake in time
+  RONDO_WIRE_REFUSE_TWICE = 6    // the receiver has a connection with the sender, or makes one
 };
 
 struct rondo_wire_head {
@@ -88,12 +88,15 @@ struct rondo_wire_member {
   uint64_t pid_namespace, user_namespace;
   uint32_t pid, uid;
   uint8_t asks_window; // 1: its devices are to share an NCCL window
-  char host[RONDO_WIRE_NAME_BYTES];
-  char local[RONDO_WIRE_NAME_BYTES]; // name of its socket for processes of its machine
+  char host[RONDO_TOPOLOGY_NAME_BYTES];
+  char local[RONDO_TOPOLOGY_NAME_BYTES]; // name of its socket for processes of its machine
   uint32_t address_count;
-  struct rondo_wire_address addresses[RONDO_WIRE_ADDRESSES];
+  struct rondo_wire_address addresses[RONDO_TOPOLOGY_ADDRESSES];
+  uint32_t interface_count;
+  struct rondo_topology_interface interfaces[RONDO_TOPOLOGY_INTERFACES]; // of its machine
   uint32_t rank_count;
-  uint32_t *ranks; // ascending
+  uint32_t *ranks;                     // ascending
+  struct rondo_topology_place *places; // of the ranks, in the same order
 };
 
 // ---------------------------------------------------------------- writing ----
@@ -113,6 +116,7 @@ void rondo_wire_put_u64(struct rondo_wire_writer *w, uint64_t value);
 void rondo_wire_put_text(struct rondo_wire_writer *w, const char *text); // truncated if too long
 void rondo_wire_put_ranks(struct rondo_wire_writer *w, const uint32_t *ranks, uint32_t count);
 void rondo_wire_put_address(struct rondo_wire_writer *w, const struct rondo_wire_address *a);
+void rondo_wire_put_place(struct rondo_wire_writer *w, const struct rondo_topology_place *p);
 void rondo_wire_put_hello(struct rondo_wire_writer *w, const struct rondo_wire_hello *hello);
 // `before` is the member written just before, or null. Fields that both share, as processes of one
 // machine do, are left out.
@@ -141,13 +145,16 @@ void rondo_wire_get_text(struct rondo_wire_reader *r, char *text, size_t capacit
 // there are none or the reader is bad. Returns how many.
 uint32_t rondo_wire_get_ranks(struct rondo_wire_reader *r, uint32_t **ranks);
 void rondo_wire_get_address(struct rondo_wire_reader *r, struct rondo_wire_address *a);
+void rondo_wire_get_place(struct rondo_wire_reader *r, struct rondo_topology_place *p);
 void rondo_wire_get_hello(struct rondo_wire_reader *r, struct rondo_wire_hello *hello);
-// Allocates m->ranks; rondo_wire_member_fini frees them. `before` is as it was for the writer.
+// Allocates m->ranks and m->places; rondo_wire_member_fini frees them. `before` is as it was for
+// the writer.
 void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member *m,
                            const struct rondo_wire_member *before);
 void rondo_wire_member_fini(struct rondo_wire_member *m);
-// Adds a rank in ascending order to m->ranks, which has room for it.
-void rondo_wire_member_insert(struct rondo_wire_member *m, uint32_t rank);
+// Adds a rank in ascending order. False without memory.
+bool rondo_wire_member_try_insert(struct rondo_wire_member *m, uint32_t rank,
+                                  const struct rondo_topology_place *place);
 // True if the reader is good and at the last byte.
 bool rondo_wire_is_done(const struct rondo_wire_reader *r);
 

@@ -56,14 +56,19 @@ static uint64_t id_mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-#define SERIES_SHIFT                                                                               \
-  39 // bits of `n`; the other 25 number the pairs of RONDO_MAX_RANKS and the collectives
+// The bits below number the collectives of a series, the other ones number the series: all pairs of
+// RONDO_MAX_RANKS, and the series of collectives. A longer series goes on with another key.
+#define SERIES_SHIFT 29
+_Static_assert((UINT64_C(1) << (64 - SERIES_SHIFT)) > (uint64_t)RONDO_MAX_RANKS * RONDO_MAX_RANKS,
+               "a number for each pair");
 
 uint64_t rondo_series_id(uint64_t key, uint32_t from, uint32_t to, uint64_t n) {
   uint64_t series = 0;
+  uint64_t round = (n >> SERIES_SHIFT) + 1;
   if (from != RONDO_SERIES_COLLECTIVE)
     series = 1 + (uint64_t)from * RONDO_MAX_RANKS + to;
-  return id_mix(id_mix(key + UINT64_C(0x9e3779b97f4a7c15)) ^ (series << SERIES_SHIFT) ^ n);
+  n &= (UINT64_C(1) << SERIES_SHIFT) - 1;
+  return id_mix(id_mix(key + round * UINT64_C(0x9e3779b97f4a7c15)) ^ (series << SERIES_SHIFT) ^ n);
 }
 
 // ------------------------------------------------------------------- cache ---

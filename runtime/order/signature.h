@@ -41,7 +41,7 @@ void rondo_signature_print(const struct rondo_signature *s, char *text);
 
 // The id of the n-th collective that a series registers, from 0. `from` and `to` are the positions
 // of a send_recv; both are RONDO_SERIES_COLLECTIVE for other kinds. The ids of a communicator
-// differ; ids of different keys are spread over 64 bits.
+// differ, up to 2^29 of each series; all others are spread over 64 bits.
 #define RONDO_SERIES_COLLECTIVE UINT32_MAX
 uint64_t rondo_series_id(uint64_t key, uint32_t from, uint32_t to, uint64_t n);
 

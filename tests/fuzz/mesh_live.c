@@ -114,7 +114,7 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
   RONDO_FUZZ_CHECK(rondo_unique_id_listen(&cfg.id, &cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_job_address_read(&cfg, &job) == RONDO_SUCCESS);
-  RONDO_FUZZ_CHECK(rondo_mesh_calls->start(&cfg, &deaf, NULL, &mesh) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_mesh_calls->start(&cfg, NULL, &deaf, NULL, &mesh) == RONDO_SUCCESS);
   socklen_t size = rondo_address_to_socket(&job.addresses[0], &s);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   RONDO_FUZZ_CHECK(connect(fd, (struct sockaddr *)&s, size) == 0);
@@ -167,7 +167,7 @@ static void scene_open(struct scene *s, uint32_t rank_count,
   rondo_job_key_init(&s->job, tag, secret);
   rondo_job_address_write_root(&s->job, secret, &at, 1, &cfg.id);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
-  RONDO_FUZZ_CHECK(rondo_mesh_calls->start(&cfg, events, s, &s->mesh) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_mesh_calls->start(&cfg, NULL, events, s, &s->mesh) == RONDO_SUCCESS);
   s->fd = admit(s->door);
   rondo_handshake_init(&s->proof, &s->job, nonce);
   RONDO_FUZZ_CHECK(prove(s->fd, &s->proof, &reply));
@@ -227,7 +227,9 @@ static void tell_roster(struct scene *s, const struct rondo_wire_member *member,
                         const struct rondo_wire_address *door) {
   uint8_t bytes[JOIN_BYTES];
   uint32_t rank = 1;
-  struct rondo_wire_member other = {.address_count = 1, .rank_count = 1, .ranks = &rank};
+  struct rondo_topology_place place = {.node = -1};
+  struct rondo_wire_member other = {
+      .address_count = 1, .rank_count = 1, .ranks = &rank, .places = &place};
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
   other.addresses[0] = *door;
   for (uint32_t i = 0; i < 4; i++) // number, processes, ranks, the root's process: none

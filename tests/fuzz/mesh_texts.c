@@ -29,8 +29,10 @@ static void read_environment(struct rondo_fuzz_input *in) {
   text[size] = '\0';
   if (rondo_launcher_find(get, &launch) == RONDO_SUCCESS) {
     RONDO_FUZZ_CHECK(launch.rank < launch.rank_count && launch.rank_count <= RONDO_MAX_RANKS);
-    RONDO_FUZZ_CHECK(launch.root[0] && memchr(launch.root, '\0', sizeof launch.root));
-    RONDO_FUZZ_CHECK(launch.port_count >= 1 && launch.ports[0]);
+    RONDO_FUZZ_CHECK(memchr(launch.root, '\0', sizeof launch.root) != NULL);
+    // PMIx says later where the root is.
+    RONDO_FUZZ_CHECK(launch.uses_pmix || launch.root[0]);
+    RONDO_FUZZ_CHECK(launch.uses_pmix || (launch.port_count >= 1 && launch.ports[0]));
   }
 }
 
@@ -54,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size)
     memcpy(cfg.id.bytes, data, size < sizeof cfg.id ? size : sizeof cfg.id);
   if (rondo_job_address_read(&cfg, &job) == RONDO_SUCCESS)
-    RONDO_FUZZ_CHECK(job.address_count <= RONDO_WIRE_ADDRESSES &&
+    RONDO_FUZZ_CHECK(job.address_count <= RONDO_TOPOLOGY_ADDRESSES &&
                      (job.address_count || (job.host[0] && job.port_count)));
   read_environment(&in);
   read_texts();

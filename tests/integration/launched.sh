@@ -4,6 +4,7 @@
 #   by-hand      RONDO_RANK and what goes with it
 #   environment  what torchrun sets
 #   mpirun       mpirun itself
+#   pmix         as mpirun; the ranks find each other by PMIx
 #   hydra        as MPICH's: each rank in a process group of its own, below a process of that name
 #   failing      as environment, a program that fails: all end with status 1
 #   interrupt    as environment; rank 1 gets SIGINT when rank 0 has begun: all end with status 130
@@ -127,6 +128,14 @@ by_mpirun() {
   mpirun "${options[@]}" "$@"
 }
 
+by_pmix() {
+  export RONDO_PMIX=1 RONDO_LOG=info
+  by_mpirun "$@" >"$folder/all" 2>&1 || { cat "$folder/all" >&2 && exit 1; }
+  [[ $(grep -c 'has found the root by PMIx' "$folder/all") -eq $((ranks - 1)) ]] || {
+    cat "$folder/all" >&2 && exit 1
+  }
+}
+
 by_hydra() {
   export PMI_SIZE=$ranks MPI_LOCALNRANKS=$ranks
   printf hydra_pmi_proxy >"/proc/$$/comm"
@@ -142,6 +151,7 @@ case $how in
   environment) by_environment "$@" ;;
   failing) failing "$@" ;;
   mpirun) by_mpirun "$@" ;;
+  pmix) by_pmix "$@" ;;
   hydra) by_hydra "$@" ;;
   interrupt) interrupt "$@" ;;
   kill) lose_one "$@" ;;

@@ -1,6 +1,7 @@
 // Processes of a job find each other, exchange messages, and learn which processes are lost. All
 // meshes are in this one process; tests/integration/test_processes.c has several processes.
 #include <poll.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "runtime/net/job_address.h"
 #include "runtime/net/job_root.h"
+#include "runtime/net/mesh_state.h"
 #include "tests/support/crew.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
@@ -134,7 +137,7 @@ static void nonsense_is_not_sent(void **state) {
   m.to = 1;
   m.size = RONDO_MESH_MESSAGE_BYTES + 1;
   assert_int_equal(rondo_mesh_calls->send(mesh, &m), RONDO_ERR_INVALID);
-  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1), RONDO_ERR_TIMEOUT);
+  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1, NULL), RONDO_ERR_TIMEOUT);
   rondo_crew_fini(&crew);
 }
 
@@ -196,6 +199,42 @@ static void a_rank_that_never_came_is_named(void **state) {
   rondo_crew_fini(&crew);
 }
 
+struct absent_ranks {
+  uint32_t lost; // ranks
+  int reason;
+};
+
+static void on_absent(void *arg, const uint32_t *ranks, uint32_t count, int reason,
+                      const char *text) {
+  struct absent_ranks *absent = arg;
+  (void)ranks, (void)text;
+  absent->reason = reason;
+  rondo_store_seq_cst_u32(&absent->lost, absent->lost + count);
+}
+
+// Their list is longer than a frame may be.
+static void all_ranks_of_the_largest_job_are_named(void **state) {
+  (void)state;
+  static const struct rondo_mesh_events events = {.lost = on_absent};
+  struct absent_ranks absent = {0};
+  struct rondo_mesh *mesh;
+  rondo_test_log_clear();
+  rondo_crew_init(&crew, 1, 300);
+  crew.cfg.rank_count = RONDO_MAX_RANKS;
+  crew.cfg.rank = RONDO_MAX_RANKS - 1;
+  assert_int_equal(rondo_mesh_calls->start(&crew.cfg, NULL, &events, &absent, &mesh),
+                   RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_await(mesh, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
+  for (int i = 0; i < 40000 && rondo_load_seq_cst_u32(&absent.lost) < RONDO_MAX_RANKS - 1; i++)
+    (void)poll(NULL, 0, 1);
+  assert_int_equal(absent.lost, RONDO_MAX_RANKS - 1);
+  assert_int_equal(absent.reason, RONDO_MESH_MISSING);
+  assert_true(rondo_test_log_has("131071 of 131072 ranks did not join within 300 ms: 0-131070"));
+  assert_true(rondo_test_log_has("still waiting for 131071 of 131072 ranks"));
+  rondo_mesh_calls->stop(mesh, RONDO_CREW_LONG_NS, 0);
+  rondo_crew_fini(&crew);
+}
+
 static void a_leave_is_reported_after_what_the_process_sent(void **state) {
   (void)state;
   rondo_crew_init(&crew, 3, 60000);
@@ -220,9 +259,9 @@ static void ranks_of_one_process_come_and_go_by_themselves(void **state) {
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
   struct rondo_mesh *mesh = crew.members[0].mesh;
   assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 2), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1), RONDO_ERR_EXISTS);
+  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 2, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1, NULL), RONDO_ERR_EXISTS);
   struct rondo_crew_member *m = &crew.members[3];
   assert_int_equal(rondo_mesh_await(m->mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
   struct rondo_mesh_process process;
@@ -246,7 +285,7 @@ static void a_rank_that_leaves_is_reported_after_its_messages(void **state) {
   struct rondo_crew_member *m = &crew.members[2];
   rondo_crew_init(&crew, 4, 60000);
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_calls->add_rank(crew.members[0].mesh, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->add_rank(crew.members[0].mesh, 1, NULL), RONDO_SUCCESS);
   assert_int_equal(rondo_crew_start(&crew, 2), RONDO_SUCCESS);
   assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(crew.members[0].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
@@ -275,7 +314,7 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   assert_int_equal(rondo_crew_start(&crew, 1), RONDO_SUCCESS);
   struct rondo_config twin = crew.cfg;
   twin.rank = 1;
-  assert_int_equal(rondo_mesh_calls->start(&twin, &deaf, NULL, &other), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->start(&twin, NULL, &deaf, NULL, &other), RONDO_SUCCESS);
   // One of the two is; the job goes on with the other.
   assert_int_equal(rondo_crew_start(&crew, 2), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(crew.members[0].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
@@ -287,7 +326,7 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   // So is one with another count.
   struct rondo_config wrong = crew.cfg;
   wrong.rank_count = 5;
-  assert_int_equal(rondo_mesh_calls->start(&wrong, &deaf, NULL, &other), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->start(&wrong, NULL, &deaf, NULL, &other), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(other, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
   assert_true(rondo_test_log_has("it expects a job of 5 ranks, the others one of 3"));
   rondo_mesh_calls->stop(other, RONDO_CREW_LONG_NS, 0);
@@ -400,6 +439,149 @@ static void the_root_listens_where_it_is_told_to(void **state) {
   }
 }
 
+#define HELD_MESSAGES 320u // of RONDO_MESH_MESSAGE_BYTES: more than sockets and buffers take
+
+static sem_t is_held, may_go_on;
+
+static void on_hold(void *arg) {
+  (void)arg;
+  (void)sem_post(&is_held);
+  while (sem_wait(&may_go_on) != 0)
+    continue;
+}
+
+// Returns when the control thread does nothing more until `may_go_on`.
+static void control_thread_hold(struct rondo_mesh *mesh) {
+  assert_int_equal(sem_init(&is_held, 0, 0) | sem_init(&may_go_on, 0, 0), 0);
+  assert_int_equal(rondo_mesh_calls->after(mesh, 0, on_hold, NULL), RONDO_SUCCESS);
+  while (sem_wait(&is_held) != 0)
+    continue;
+}
+
+// The control thread takes nothing meanwhile: all messages wait, and none is refused or lost. The
+// mesh says when they are too many.
+static void messages_for_a_slow_process_wait(void **state) {
+  (void)state;
+  rondo_crew_init(&crew, 2, 60000);
+  rondo_crew_gather(&crew);
+  struct rondo_mesh *mesh = crew.members[0].mesh;
+  control_thread_hold(mesh);
+  for (uint32_t n = 0; n < HELD_MESSAGES; n++)
+    assert_int_equal(rondo_crew_send(&crew, 0, 1, n, RONDO_MESH_MESSAGE_BYTES), RONDO_SUCCESS);
+  assert_false(rondo_mesh_calls->is_full(mesh));
+  mesh->queue_bytes = (uint64_t)HELD_MESSAGES * RONDO_MESH_MESSAGE_BYTES;
+  assert_true(rondo_mesh_calls->is_full(mesh));
+  assert_int_equal(rondo_crew_send(&crew, 0, 1, HELD_MESSAGES, 4), RONDO_SUCCESS);
+  assert_int_equal(sem_post(&may_go_on), 0);
+  rondo_crew_await(&crew.members[1], rondo_crew_has_received, HELD_MESSAGES + 1);
+  assert_int_equal(crew.members[1].bad + crew.members[1].lost, 0);
+  rondo_crew_fini(&crew);
+}
+
+// All send to all before any of them connects, so each pair makes two connections at the same time.
+static void two_processes_have_one_connection(void **state) {
+  (void)state;
+  enum { SIZE = 8, PAIRS = SIZE * (SIZE - 1) / 2 };
+  uint64_t connected = 0;
+  uint64_t accepted = 0;
+  uint64_t refused = 0;
+  rondo_crew_init(&crew, SIZE, 60000);
+  rondo_crew_gather(&crew);
+  control_thread_hold(crew.members[0].mesh);
+  for (uint32_t from = 0; from < SIZE; from++)
+    for (uint32_t to = 0; to < SIZE; to++)
+      if (from != to)
+        assert_int_equal(rondo_crew_send(&crew, from, to, 0, 100), RONDO_SUCCESS);
+  assert_int_equal(sem_post(&may_go_on), 0);
+  for (uint32_t r = 0; r < SIZE; r++)
+    rondo_crew_await(&crew.members[r], rondo_crew_has_received, SIZE - 1);
+  for (uint32_t r = 0; r < SIZE; r++) {
+    struct rondo_mesh_counters c;
+    rondo_mesh_counters(crew.members[r].mesh, &c);
+    connected += c.connected;
+    accepted += c.accepted;
+    refused += c.refused;
+    assert_int_equal(crew.members[r].bad + crew.members[r].lost, 0);
+  }
+  assert_int_equal(connected, SIZE + PAIRS); // one of each to the root
+  assert_int_equal(accepted, PAIRS);
+  assert_int_equal(refused, 0);
+  // It goes both ways, and the goodbye of a process comes after its messages.
+  rondo_crew_stop(&crew, SIZE - 1);
+  for (uint32_t r = 0; r < SIZE - 1; r++) {
+    rondo_crew_await(&crew.members[r], rondo_crew_has_lost, 1);
+    assert_int_equal(crew.members[r].reason, RONDO_MESH_LEFT);
+    assert_int_equal(crew.members[r].received_before, SIZE - 1);
+  }
+  rondo_crew_fini(&crew);
+}
+
+// A process that has never sent to another one, which has sent to it, answers on its connection.
+static void an_answer_needs_no_connection_of_its_own(void **state) {
+  (void)state;
+  struct rondo_mesh_counters c;
+  rondo_crew_init(&crew, 2, 60000);
+  rondo_crew_gather(&crew);
+  assert_int_equal(rondo_crew_send(&crew, 0, 1, 0, 4), RONDO_SUCCESS);
+  rondo_crew_await(&crew.members[1], rondo_crew_has_received, 1);
+  for (uint32_t n = 0; n < 100; n++)
+    assert_int_equal(rondo_crew_send(&crew, 1, 0, n, 5000), RONDO_SUCCESS);
+  rondo_crew_stop(&crew, 1);
+  rondo_crew_await(&crew.members[0], rondo_crew_has_lost, 1);
+  assert_int_equal(crew.members[0].received_before, 100);
+  assert_int_equal(crew.members[0].reason, RONDO_MESH_LEFT);
+  rondo_mesh_counters(crew.members[0].mesh, &c);
+  assert_int_equal(c.connected, 2); // to the root, and to the other
+  assert_int_equal(c.accepted, 0);
+  rondo_crew_fini(&crew);
+}
+
+// A rank leaves before there is a connection. The one that makes the connection hears of it,
+// whether the root's word comes before the connection or after it.
+static void ranks_that_left_before_a_connection_are_reported(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < 10; i++) {
+    struct rondo_crew_member *m = &crew.members[2];
+    rondo_crew_init(&crew, 3, 60000);
+    assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+    assert_int_equal(rondo_mesh_calls->add_rank(crew.members[0].mesh, 1, NULL), RONDO_SUCCESS);
+    assert_int_equal(rondo_crew_start(&crew, 2), RONDO_SUCCESS);
+    assert_int_equal(rondo_mesh_await(m->mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
+    rondo_mesh_calls->remove_rank(crew.members[0].mesh, 1);
+    assert_int_equal(rondo_crew_send(&crew, i % 2 ? 2 : 0, i % 2 ? 0 : 2, 0, 4), RONDO_SUCCESS);
+    rondo_crew_await(m, rondo_crew_has_lost, 1);
+    assert_int_equal(m->lost_bits, 1 << 1);
+    assert_int_equal(m->reason, RONDO_MESH_LEFT);
+    rondo_crew_fini(&crew);
+  }
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg) { (void)fd, (void)what, (void)arg; }
+
+// A root may be at one of several places. They are tried in turn at once, and a pause follows when
+// all have failed.
+static void places_are_tried_without_pauses_between_them(void **state) {
+  enum { PLACES = 8 };
+  (void)state;
+  struct event_base *base = event_base_new();
+  struct rondo_mesh_dial dial = {.pause_ns = 1000000};
+  assert_non_null(base);
+  evtimer_assign(&dial.again, base, on_again, NULL);
+  for (uint32_t round = 0; round < 3; round++) {
+    uint64_t pause_ns = dial.pause_ns;
+    for (uint32_t i = 1; i < PLACES; i++) {
+      rondo_mesh_dial_again(&dial, PLACES);
+      assert_int_equal(dial.next % PLACES, i);
+      assert_int_equal(dial.pause_ns, pause_ns);
+    }
+    rondo_mesh_dial_again(&dial, PLACES);
+    assert_true(evtimer_pending(&dial.again, NULL));
+    assert_true(dial.pause_ns > pause_ns);
+  }
+  evtimer_del(&dial.again);
+  event_base_free(base);
+}
+
 static uint32_t alarms;
 
 static void on_alarm(void *arg) {
@@ -466,7 +648,13 @@ int main(void) {
       RONDO_NAMED_TEST("mesh", messages_reach_other_machines),
       RONDO_NAMED_TEST("mesh", descriptors_come_with_messages),
       RONDO_NAMED_TEST("mesh", nonsense_is_not_sent),
+      RONDO_NAMED_TEST("mesh", messages_for_a_slow_process_wait),
       RONDO_NAMED_TEST("mesh", a_rank_that_never_came_is_named),
+      RONDO_NAMED_TEST("mesh", two_processes_have_one_connection),
+      RONDO_NAMED_TEST("mesh", an_answer_needs_no_connection_of_its_own),
+      RONDO_NAMED_TEST("mesh", ranks_that_left_before_a_connection_are_reported),
+      RONDO_NAMED_TEST("mesh", places_are_tried_without_pauses_between_them),
+      RONDO_NAMED_TEST("mesh", all_ranks_of_the_largest_job_are_named),
       RONDO_NAMED_TEST("mesh", a_leave_is_reported_after_what_the_process_sent),
       RONDO_NAMED_TEST("mesh", ranks_of_one_process_come_and_go_by_themselves),
       RONDO_NAMED_TEST("mesh", a_rank_that_leaves_is_reported_after_its_messages),

@@ -85,7 +85,7 @@ int rondo_crew_start(struct rondo_crew *crew, uint32_t rank) {
   m->crew = crew;
   m->rank = rank;
   m->fd = -1;
-  return rondo_mesh_calls->start(&cfg, &events, m, &m->mesh);
+  return rondo_mesh_calls->start(&cfg, NULL, &events, m, &m->mesh);
 }
 
 void rondo_crew_gather(struct rondo_crew *crew) {

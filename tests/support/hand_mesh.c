@@ -20,17 +20,17 @@ static bool is_needed(const struct rondo_config *cfg) {
   return 1;
 }
 
-static int start(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
-                 struct rondo_mesh **out) {
-  (void)cfg;
+static int start(const struct rondo_config *cfg, const struct rondo_topology_place *place,
+                 const struct rondo_mesh_events *events, void *arg, struct rondo_mesh **out) {
+  (void)cfg, (void)place;
   rondo_hand_mesh.events = *events;
   rondo_hand_mesh.arg = arg;
   *out = (struct rondo_mesh *)&rondo_hand_mesh;
   return RONDO_SUCCESS;
 }
 
-static int add_rank(struct rondo_mesh *m, uint32_t rank) {
-  (void)m, (void)rank;
+static int add_rank(struct rondo_mesh *m, uint32_t rank, const struct rondo_topology_place *place) {
+  (void)m, (void)rank, (void)place;
   return RONDO_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/net/address.h"
 #include "runtime/net/launcher.h"
+#include "runtime/net/pmix.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 #include <rondo/rondo.h>
@@ -171,11 +172,43 @@ static void refuses(const char *rank, const char *size, const char *said) {
 static void numbers_that_make_no_sense_are_refused(void **state) {
   (void)state;
   refuses("1", "-2", "WORLD_SIZE is \"-2\"");
-  refuses("1", "4097", "WORLD_SIZE is \"4097\"");
+  refuses("1", "131073", "WORLD_SIZE is \"131073\"");
   refuses("x", "2", "RANK is \"x\"");
   refuses("1 ", "2", "RANK is \"1 \"");
   refuses("2", "2", "RANK is 2 of 2 ranks");
   refuses("0", "0", "RANK is 0 of 0 ranks");
+}
+
+// What Open MPI sets for a rank of four; on one machine if `local` is "4".
+static void open_mpi(const char *local, const char *pmix) {
+  begin();
+  set("OMPI_COMM_WORLD_RANK", "2");
+  set("OMPI_COMM_WORLD_SIZE", "4");
+  set("OMPI_COMM_WORLD_LOCAL_SIZE", local);
+  set("PMIX_NAMESPACE", "7");
+  set("PMIX_RANK", "2");
+  set("RONDO_PMIX", pmix);
+}
+
+static void pmix_is_used_where_nothing_else_says_where_rank_0_is(void **state) {
+  struct rondo_launcher l;
+  (void)state;
+  open_mpi("2", "0");
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_ERR_INVALID);
+  if (!rondo_pmix_is_offered(get))
+    skip(); // its library is not here
+  open_mpi("2", "");
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
+  assert_true(l.uses_pmix);
+  open_mpi("4", "");
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
+  assert_false(l.uses_pmix);
+  open_mpi("4", "1");
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
+  assert_true(l.uses_pmix);
+  set("RONDO_ROOT", "node1");
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
+  assert_false(l.uses_pmix);
 }
 
 static void first_host_is(const char *list, const char *host) {
@@ -278,6 +311,7 @@ int main(void) {
       RONDO_NAMED_TEST("launch", what_is_missing_is_said),
       RONDO_NAMED_TEST("launch", a_port_names_a_job_that_has_no_other_name),
       RONDO_NAMED_TEST("launch", numbers_that_make_no_sense_are_refused),
+      RONDO_NAMED_TEST("launch", pmix_is_used_where_nothing_else_says_where_rank_0_is),
       RONDO_NAMED_TEST("launch", the_first_of_slurms_hosts_is_found),
       RONDO_NAMED_TEST("launch", interfaces_are_chosen_as_with_nccl),
       RONDO_NAMED_TEST("launch", hosts_and_ports_are_told_apart),

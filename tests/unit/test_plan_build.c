@@ -222,7 +222,7 @@ static void assert_op(const struct rondo_plan_op *op, struct rondo_plan_op expec
 static void all_to_all_is_three_ops_at_any_size(void **state) {
   (void)state;
   const uint16_t none = RONDO_PLAN_NO_PEER;
-  for (uint32_t n = 2; n <= RONDO_MAX_RANKS; n = n * 3 + 1) {
+  for (uint32_t n = 2; n <= RONDO_PLAN_DIRECT_MOST_RANKS; n = n * 3 + 1) {
     uint32_t rank = n / 2;
     struct rondo_plan plan = plan_of(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_DIRECT, rank, n, 0);
     assert_int_equal(plan.op_count, 3);
@@ -327,6 +327,20 @@ static void refuses_what_is_out_of_range_and_writes_nothing(void **state) {
   assert_int_equal(rondo_plan_build(NULL, &plan), RONDO_ERR_INVALID);
   assert_int_equal(rondo_plan_build(&good, NULL), RONDO_ERR_INVALID);
   assert_memory_equal(&plan, &before, sizeof(plan));
+}
+
+// A rank of a direct plan has a peer for each other rank, and not all numbers of peers fit.
+static void refuses_direct_plans_of_more_ranks_than_peers_have_numbers(void **state) {
+  (void)state;
+  const int kinds[] = {RONDO_ALL_TO_ALL, RONDO_ALL_TO_ALL_V, RONDO_GATHER, RONDO_SCATTER};
+  const uint32_t most = RONDO_PLAN_DIRECT_MOST_RANKS;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    struct rondo_plan plan = plan_of(kinds[i], RONDO_ALGORITHM_DIRECT, 0, most, 0);
+    assert_int_equal(plan.send.count + plan.recv.count,
+                     (kinds[i] < RONDO_GATHER ? 2 : 1) * (most - 1));
+    const struct rondo_plan_request larger = {kinds[i], RONDO_ALGORITHM_DIRECT, 1, most + 1, 0};
+    assert_int_equal(rondo_plan_build(&larger, &plan), RONDO_ERR_UNSUPPORTED);
+  }
 }
 
 static void root_is_ignored_where_there_is_none(void **state) {
@@ -456,6 +470,7 @@ int main(void) {
       cmocka_unit_test(a_barrier_signals_to_powers_of_two),
       cmocka_unit_test(group_of_one_is_one_copy_without_peers),
       cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
+      cmocka_unit_test(refuses_direct_plans_of_more_ranks_than_peers_have_numbers),
       cmocka_unit_test(root_is_ignored_where_there_is_none),
       cmocka_unit_test(chooses_the_tree_for_what_is_small_among_many),
       cmocka_unit_test(choice_names_the_rule),

@@ -1,0 +1,328 @@
+// A process that is slow, or to which another one is too slow, is waited for: the test is the root
+// of a job and one of its two processes, and the mesh under test is the other.
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/net/address.h"
+#include "runtime/net/channel.h"
+#include "runtime/net/handshake.h"
+#include "runtime/net/job_address.h"
+#include "runtime/net/mesh.h"
+#include "tests/support/log.h"
+#include "tests/support/named.h"
+
+#define LONG_NS INT64_C(40000000000)
+#define LONG_MS 40000
+#define FRAME_BYTES 4096u
+// The pauses between so many attempts are longer than a process may refuse connections.
+#define REFUSALS 16
+
+// One side of a connection that the test has.
+struct line {
+  int fd;
+  struct rondo_handshake proof;
+  uint8_t bytes[FRAME_BYTES]; // of the last frame
+};
+
+static struct rondo_job_key job;
+static struct rondo_mesh *mesh;
+static struct line to_root; // the mesh's connection to the root
+static int root, member;    // listening sockets
+static struct rondo_wire_address root_at, member_at;
+static char
+    local_name[RONDO_TOPOLOGY_NAME_BYTES]; // of the socket `member`; empty: it is at an address
+
+static int listen_at(struct rondo_wire_address *at) {
+  struct sockaddr_storage s;
+  *at = (struct rondo_wire_address){.family = 4, .bytes = {127, 0, 0, 1}};
+  socklen_t size = rondo_address_to_socket(at, &s);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&s, size), 0);
+  assert_int_equal(listen(fd, REFUSALS), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&s, &size), 0);
+  assert_true(rondo_address_from_socket((struct sockaddr *)&s, at));
+  return fd;
+}
+
+static void line_admit(struct line *line, int listener) {
+  static const uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {5};
+  struct pollfd p = {.fd = listener, .events = POLLIN};
+  assert_int_equal(poll(&p, 1, LONG_MS), 1);
+  line->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+  assert_true(line->fd >= 0);
+  rondo_handshake_init(&line->proof, &job, nonce);
+}
+
+static void line_read(struct line *line, size_t at, size_t size) {
+  for (size_t end = at + size; at < end;) {
+    ssize_t n = recv(line->fd, line->bytes + at, end - at, 0);
+    assert_true(n > 0);
+    at += (size_t)n;
+  }
+}
+
+static struct rondo_wire_frame line_receive(struct line *line) {
+  struct rondo_wire_frame frame = {.payload = line->bytes + RONDO_WIRE_HEAD_BYTES};
+  bool is_proved = line->proof.state == RONDO_HANDSHAKE_DONE;
+  line_read(line, 0, RONDO_WIRE_HEAD_BYTES);
+  assert_int_equal(rondo_wire_head_read(line->bytes, RONDO_WIRE_HEAD_BYTES, is_proved, &frame.head),
+                   1);
+  line_read(line, RONDO_WIRE_HEAD_BYTES, frame.head.size + (is_proved ? RONDO_WIRE_MAC_BYTES : 0));
+  return frame;
+}
+
+static void line_reply(struct line *line, const struct rondo_handshake_reply *reply) {
+  assert_int_equal(send(line->fd, reply->bytes, reply->size, MSG_NOSIGNAL), (ssize_t)reply->size);
+}
+
+static void line_prove(struct line *line) {
+  struct rondo_handshake_reply reply;
+  while (line->proof.state != RONDO_HANDSHAKE_DONE) {
+    struct rondo_wire_frame frame = line_receive(line);
+    assert_int_equal(rondo_handshake_step(&line->proof, &frame, &reply), 0);
+    line_reply(line, &reply);
+  }
+}
+
+static void line_send(struct line *line, int type, const struct rondo_wire_writer *w) {
+  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + FRAME_BYTES + RONDO_WIRE_MAC_BYTES];
+  struct rondo_wire_head head = {
+      .version = RONDO_WIRE_VERSION, .type = (uint8_t)type, .size = (uint32_t)w->size};
+  uint8_t *end = bytes + RONDO_WIRE_HEAD_BYTES + w->size;
+  rondo_wire_head_write(bytes, &head);
+  memcpy(bytes + RONDO_WIRE_HEAD_BYTES, w->bytes, w->size);
+  rondo_handshake_seal(&line->proof, bytes, bytes + RONDO_WIRE_HEAD_BYTES, w->size, end);
+  size_t size = (size_t)(end - bytes) + RONDO_WIRE_MAC_BYTES;
+  assert_int_equal(send(line->fd, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
+}
+
+// Sends the roster: the mesh under test, and the test, on another machine unless `local_name` is
+// set.
+static void roster_send(void) {
+  uint8_t bytes[FRAME_BYTES];
+  uint32_t rank = 1;
+  struct rondo_topology_place place = {.node = -1};
+  struct rondo_wire_member other = {
+      .address_count = 1, .rank_count = 1, .ranks = &rank, .places = &place};
+  struct rondo_wire_member joined;
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
+  struct rondo_wire_frame frame = line_receive(&to_root);
+  struct rondo_wire_reader r = rondo_wire_read(&frame);
+  assert_int_equal(frame.head.type, RONDO_WIRE_JOIN);
+  (void)rondo_wire_get_u32(&r);
+  rondo_wire_get_member(&r, &joined, NULL);
+  assert_true(rondo_wire_is_done(&r));
+  for (uint32_t i = 0; i < 4; i++) // number, processes, ranks, the root's process: none
+    rondo_wire_put_u32(&w, (const uint32_t[]){0, 2, 2, RONDO_MESH_NOBODY}[i]);
+  line_send(&to_root, RONDO_WIRE_ROSTER, &w);
+  w.size = 0;
+  other.addresses[0] = member_at;
+  if (*local_name) {
+    memcpy(other.machine, joined.machine, sizeof other.machine);
+    (void)snprintf(other.local, sizeof other.local, "%s", local_name);
+  }
+  rondo_wire_put_u32(&w, 0);
+  rondo_wire_put_u32(&w, 2);
+  rondo_wire_put_member(&w, &joined, NULL);
+  rondo_wire_put_member(&w, &other, &joined);
+  line_send(&to_root, RONDO_WIRE_MEMBERS, &w);
+  rondo_wire_member_fini(&joined);
+}
+
+static void on_lost(void *arg, const uint32_t *ranks, uint32_t count, int reason,
+                    const char *text) {
+  (void)arg, (void)ranks, (void)count, (void)reason;
+  fprintf(stderr, "lost: %s\n", text); // cmocka may not fail a test on another thread
+  _exit(1);
+}
+
+// Listens for processes of this machine.
+static int listen_local(void) {
+  struct sockaddr_storage s;
+  (void)snprintf(local_name, sizeof local_name, "rondo-test-%ld", (long)getpid());
+  socklen_t size = rondo_channel_local_address(local_name, &s);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&s, size), 0);
+  assert_int_equal(listen(fd, REFUSALS), 0);
+  return fd;
+}
+
+// The configuration of rank 0 of a job at whose root the test listens.
+static struct rondo_config job_listen(void) {
+  static const uint8_t tag[RONDO_WIRE_TAG_BYTES] = "a tag";
+  static const uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = "a secret";
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  cfg.rank_count = 2;
+  cfg.address_family = 4;
+  memcpy(cfg.interfaces, "=lo", sizeof "=lo");
+  root = listen_at(&root_at);
+  member = listen_at(&member_at);
+  rondo_job_key_init(&job, tag, secret);
+  rondo_job_address_write_root(&job, secret, &root_at, 1, &cfg.id);
+  assert_int_equal(rondo_config_complete(&cfg), RONDO_SUCCESS);
+  return cfg;
+}
+
+static void job_open(void) {
+  static const struct rondo_mesh_events events = {.lost = on_lost};
+  struct rondo_config cfg = job_listen();
+  assert_int_equal(rondo_mesh_calls->start(&cfg, NULL, &events, NULL, &mesh), RONDO_SUCCESS);
+}
+
+static void job_join(void) {
+  line_admit(&to_root, root);
+  line_prove(&to_root);
+  roster_send();
+}
+
+static void job_close(void) {
+  close(to_root.fd);
+  close(root);
+  close(member);
+  rondo_mesh_calls->stop(mesh, 0, 0);
+}
+
+// Refuses the handshake that the mesh begins, as a listener without room does.
+static void line_refuse(int listener) {
+  struct rondo_handshake_reply reply;
+  struct line line;
+  line_admit(&line, listener);
+  (void)line_receive(&line);
+  rondo_handshake_refuse(RONDO_WIRE_REFUSE_LATE, &reply);
+  line_reply(&line, &reply);
+  close(line.fd);
+}
+
+static void a_process_that_has_no_time_for_a_handshake_is_not_lost(void **state) {
+  (void)state;
+  struct line line;
+  const struct rondo_mesh_send message = {.to = 1, .bytes = "hello", .size = 5};
+  job_open();
+  job_join();
+  assert_int_equal(rondo_mesh_await(mesh, LONG_NS), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->send(mesh, &message), RONDO_SUCCESS);
+  for (int i = 0; i < REFUSALS; i++)
+    line_refuse(member);
+  line_admit(&line, member);
+  line_prove(&line);
+  struct rondo_wire_frame frame = line_receive(&line);
+  assert_int_equal(frame.head.type, RONDO_WIRE_MESSAGE);
+  assert_memory_equal(frame.payload, "hello", 5);
+  job_close();
+  close(line.fd);
+}
+
+static void a_root_that_has_no_time_for_a_handshake_is_tried_again(void **state) {
+  (void)state;
+  job_open();
+  for (int i = 0; i < REFUSALS; i++)
+    line_refuse(root);
+  job_join();
+  assert_int_equal(rondo_mesh_await(mesh, LONG_NS), RONDO_SUCCESS);
+  job_close();
+}
+
+// -------------------------------------------------------------- a goodbye ---
+
+static sem_t is_held, may_go_on, is_lost;
+static int reason;
+
+static void on_hold(void *arg) {
+  (void)arg;
+  (void)sem_post(&is_held);
+  while (sem_wait(&may_go_on) != 0)
+    continue;
+}
+
+static void on_end(void *arg, const uint32_t *ranks, uint32_t count, int why, const char *text) {
+  (void)arg, (void)ranks, (void)count, (void)text;
+  reason = why;
+  (void)sem_post(&is_lost);
+}
+
+// The process has said goodbye and is gone when the mesh, which is slow, sends to it. That fails
+// before the goodbye is read, which comes after more bytes than are read at once.
+static void a_goodbye_is_read_also_when_nothing_can_be_sent_any_more(void **state) {
+  (void)state;
+  static const struct rondo_mesh_events events = {.lost = on_end};
+  struct line line;
+  static uint8_t bytes[FRAME_BYTES];
+  const struct rondo_wire_writer text = {.bytes = bytes, .size = sizeof bytes};
+  const struct rondo_wire_writer bye = {.bytes = bytes};
+  const struct rondo_mesh_send message = {.to = 1, .bytes = "hello", .size = 5};
+  struct rondo_config cfg = job_listen();
+  assert_int_equal(sem_init(&is_held, 0, 0) | sem_init(&may_go_on, 0, 0) | sem_init(&is_lost, 0, 0),
+                   0);
+  close(member);
+  member = listen_local();
+  assert_int_equal(rondo_mesh_calls->start(&cfg, NULL, &events, NULL, &mesh), RONDO_SUCCESS);
+  job_join();
+  assert_int_equal(rondo_mesh_await(mesh, LONG_NS), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->send(mesh, &message), RONDO_SUCCESS);
+  line_admit(&line, member);
+  line_prove(&line);
+  (void)line_receive(&line);
+  assert_int_equal(rondo_mesh_calls->after(mesh, 0, on_hold, NULL), RONDO_SUCCESS);
+  while (sem_wait(&is_held) != 0)
+    continue;
+  for (int i = 0; i < 8; i++)
+    line_send(&line, RONDO_WIRE_MESSAGE, &text);
+  line_send(&line, RONDO_WIRE_BYE, &bye);
+  close(line.fd);
+  for (int i = 0; i < 100; i++)
+    assert_int_equal(rondo_mesh_calls->send(mesh, &message), RONDO_SUCCESS);
+  assert_int_equal(sem_post(&may_go_on), 0);
+  while (sem_wait(&is_lost) != 0)
+    continue;
+  assert_int_equal(reason, RONDO_MESH_LEFT);
+  *local_name = '\0';
+  job_close();
+}
+
+// ------------------------------------------------------------ a full queue ---
+
+static bool always_full(struct rondo_mesh *m) {
+  (void)m;
+  return true;
+}
+
+// A registration would tell the other processes more than they take. It is refused, nobody is lost,
+// and it succeeds later.
+static void a_registration_waits_outside_while_the_mesh_is_full(void **state) {
+  (void)state;
+  const struct rondo_mesh_calls *before = rondo_mesh_calls;
+  struct rondo_mesh_calls full = *before;
+  const struct rondo_collective_desc d = rondo_all_reduce(1, 1, RONDO_INT32, RONDO_SUM);
+  struct rondo_collective coll;
+  struct rondo_context ctx;
+  struct rondo_config cfg = job_listen();
+  full.is_full = always_full;
+  assert_int_equal(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
+  job_join();
+  rondo_mesh_calls = &full;
+  assert_int_equal(rondo_register(ctx, &d, &coll), RONDO_ERR_FULL);
+  assert_true(rondo_test_log_has("MiB of messages wait for slow processes"));
+  rondo_mesh_calls = before;
+  assert_int_equal(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+  close(to_root.fd);
+  close(root);
+  close(member);
+  assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+}
+
+int main(void) {
+  rondo_test_log_open();
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("slow", a_process_that_has_no_time_for_a_handshake_is_not_lost),
+      RONDO_NAMED_TEST("slow", a_root_that_has_no_time_for_a_handshake_is_tried_again),
+      RONDO_NAMED_TEST("slow", a_goodbye_is_read_also_when_nothing_can_be_sent_any_more),
+      RONDO_NAMED_TEST("slow", a_registration_waits_outside_while_the_mesh_is_full),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
