@@ -91,6 +91,25 @@ else()
   message(STATUS "libevent and libsodium not used: the ranks of a job share one process")
 endif()
 
+# rondo_pmix: link it to see pmix.h. It exists only if RONDO_HAVE_PMIX is on. The library itself is
+# not linked: Rondo loads it when a launcher offers PMIx and a job needs it.
+add_library(rondo_pmix INTERFACE)
+set(RONDO_HAVE_PMIX OFF)
+if(RONDO_USE_PMIX AND RONDO_HAVE_MESH)
+  find_path(RONDO_PMIX_INCLUDE_DIR pmix.h PATH_SUFFIXES pmix pmix2
+            HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
+  mark_as_advanced(RONDO_PMIX_INCLUDE_DIR)
+  if(RONDO_PMIX_INCLUDE_DIR)
+    set(RONDO_HAVE_PMIX ON)
+    target_include_directories(rondo_pmix SYSTEM INTERFACE ${RONDO_PMIX_INCLUDE_DIR})
+    message(STATUS "PMIx: ${RONDO_PMIX_INCLUDE_DIR}")
+  else()
+    message(STATUS "PMIx not found (Debian: libpmix-dev): launchers are asked by their variables")
+  endif()
+else()
+  message(STATUS "PMIx not used: launchers are asked by their variables")
+endif()
+
 # rondo_ucx: link it to see ucp/api/ucp.h. It exists only if RONDO_HAVE_UCX is on. The library
 # itself is not linked: Rondo loads it when a job first has ranks on two machines.
 add_library(rondo_ucx INTERFACE)

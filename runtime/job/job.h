@@ -64,7 +64,7 @@ struct rondo_job_extension {
 };
 
 // Whether the roster, which tells the process of each rank, has arrived.
-enum rondo_roster { RONDO_ROSTER_AWAITED = 0, RONDO_ROSTER_KNOWN, RONDO_ROSTER_FAILED };
+enum rondo_roster_state { RONDO_ROSTER_AWAITED = 0, RONDO_ROSTER_KNOWN, RONDO_ROSTER_FAILED };
 
 struct rondo_job {
   struct rondo_job *next;
@@ -84,7 +84,7 @@ struct rondo_job {
   struct rondo_transports transports;
   // For jobs of several processes (processes.h).
   struct rondo_mesh *mesh;  // null: the job is in this process alone
-  int roster;               // enum rondo_roster
+  int roster;               // enum rondo_roster_state
   int is_leaving;           // the mesh is about to end
   uint8_t *gone;            // by rank: 1 if the rank of another process has left or is lost
   uint32_t self;            // the number of this process

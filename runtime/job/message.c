@@ -1,6 +1,5 @@
 #include "runtime/job/message.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "daemon/plan/plan.h"
@@ -61,4 +60,55 @@ int rondo_message_register_decode(const void *bytes, size_t size, uint32_t rank_
     if (r->offers[i].from >= h->nranks)
       return 0;
   return 1;
+}
+
+// ---------------------------------------------------------------- agreement ---
+
+_Static_assert(sizeof(struct rondo_message_entry) == 128, "sent between processes");
+_Static_assert(sizeof(struct rondo_message_members) == 24, "sent between processes");
+_Static_assert(sizeof(struct rondo_member_range) == 12, "sent between processes");
+
+static bool is_rank_or_none(uint32_t rank, uint32_t rank_count) {
+  return rank < rank_count || rank == UINT32_MAX;
+}
+
+static bool is_sound_entry(const struct rondo_message_entry *h, uint32_t rank_count) {
+  if (h->key.generation == 0 || h->key.id.space > RONDO_SPACE_COMM || h->key.id.reserved ||
+      h->facts == 0 || h->facts > RONDO_ENTRY_FACTS || h->range_count > RONDO_ENTRY_RANGES ||
+      h->text_bytes > RONDO_ENTRY_TEXT_BYTES || !is_rank_or_none(h->limit_culprit, rank_count) ||
+      (h->limit_culprit == UINT32_MAX) != (h->limit == UINT64_MAX))
+    return false;
+  if (h->facts & RONDO_ENTRY_FAILED)
+    return (h->facts & ~(uint32_t)RONDO_ENTRY_OVER) == RONDO_ENTRY_FAILED &&
+           h->status > RONDO_SUCCESS && h->status < RONDO_IN_PROGRESS && h->culprit < rank_count &&
+           is_rank_or_none(h->other, rank_count);
+  return h->facts & RONDO_ENTRY_PROPOSED && !h->text_bytes && h->rank < rank_count &&
+         rondo_descriptor_is_sound(&h->descriptor, rank_count);
+}
+
+bool rondo_message_entry_decode(const void *bytes, size_t size, uint32_t rank_count,
+                                struct rondo_entry_message *out) {
+  if (size < sizeof out->head)
+    return false;
+  memcpy(&out->head, bytes, sizeof out->head);
+  const struct rondo_message_entry *h = &out->head;
+  if (!is_sound_entry(h, rank_count) ||
+      size != sizeof *h + h->range_count * sizeof *out->ranges + h->text_bytes)
+    return false;
+  const char *at = (const char *)bytes + sizeof *h;
+  out->ranges = (const struct rondo_member_range *)at;
+  out->text = h->text_bytes ? at + h->range_count * sizeof *out->ranges : "";
+  return !h->text_bytes || memchr(out->text, '\0', h->text_bytes) == out->text + h->text_bytes - 1;
+}
+
+bool rondo_message_members_decode(const void *bytes, size_t size, uint32_t rank_count,
+                                  struct rondo_message_members *out,
+                                  const struct rondo_member_range **ranges) {
+  if (size < sizeof *out)
+    return false;
+  memcpy(out, bytes, sizeof *out);
+  *ranges = (const struct rondo_member_range *)((const char *)bytes + sizeof *out);
+  return out->nranks > 0 && out->nranks <= rank_count && out->at < out->nranks &&
+         out->range_count > 0 && out->range_count <= RONDO_MEMBERS_RANGES && out->reserved == 0 &&
+         size == sizeof *out + out->range_count * sizeof **ranges;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/job/descriptor.h"
 #include "runtime/transport/collective_shape.h"
 #include <rondo/rondo.h>
 
@@ -61,6 +62,8 @@ struct rondo_registration {
   const struct rondo_connector_offer *offers;
 };
 
+// What all members must agree on.
+struct rondo_descriptor rondo_registration_descriptor(const struct rondo_registration *r);
 // True if two registrations of one id have the same generation, and the group of one contains the
 // rank of the other.
 bool rondo_registration_is_match(const struct rondo_registration *a,

@@ -1,0 +1,37 @@
+// The root of a job: collects who joins, and makes the roster when all ranks are there or their
+// time is over. Pure, as membership.h. It needs no connection to those that have joined.
+//
+//   rondo_gather_create -> rondo_gather_receive (each JOIN; send the reply) -> rondo_gather_finish
+//     -> rondo_gather_destroy
+#ifndef RONDO_RUNTIME_JOB_GATHER_H
+#define RONDO_RUNTIME_JOB_GATHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/job/membership_message.h"
+
+struct rondo_gather;
+
+// The time begins with the first JOIN. `is_restartable`: processes keep logs (membership.h).
+// Returns null without memory.
+struct rondo_gather *rondo_gather_create(uint64_t join_timeout_ns, bool is_restartable);
+void rondo_gather_destroy(struct rondo_gather *g);
+
+// Takes a JOIN. Returns the reply, with one reference; null if the message is malformed or without
+// memory: the sender tries again.
+struct rondo_shared_bytes *rondo_gather_receive(struct rondo_gather *g, const void *bytes,
+                                                size_t size, uint64_t now_ns);
+
+// Returns the roster once, with one reference, when all ranks are there or the time is over; else
+// null. The roster goes to the process of the lowest rank: as BEGIN if it is this one, else as
+// ROSTER messages.
+struct rondo_shared_bytes *rondo_gather_finish(struct rondo_gather *g, uint64_t now_ns);
+// When the time is over; UINT64_MAX: nobody has joined, or the roster was made.
+uint64_t rondo_gather_due(const struct rondo_gather *g);
+
+// Writes the ranks that are missing, such as "3, 6-9". Returns how many there are.
+uint32_t rondo_gather_missing(const struct rondo_gather *g, char *text, size_t bytes);
+
+#endif // RONDO_RUNTIME_JOB_GATHER_H
