@@ -413,7 +413,6 @@ coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *req
     coll->registration = (struct rondo_registration){.id = request->id,
                                                      .owner = request->owner,
                                                      .rank = rank->cfg.rank,
-                                                     .process = RONDO_HERE,
                                                      .desc = &coll->desc,
                                                      .submitted = &coll->submitted,
                                                      .completed = &coll->completed,
