@@ -155,8 +155,8 @@ static void fill(void *dst, int value, size_t bytes) {
   free(values);
 }
 
-// A kernel may work on small data meanwhile, and another copy may write the same, so they are copied
-// word by word, as a device does.
+// A kernel may work on small data meanwhile, and another copy may write the same, so they are
+// copied word by word, as a device does.
 static void copy(void *dst, const void *src, size_t bytes) {
   if (fake.options.script) {
     copy_scripted(dst, src, bytes);
