@@ -137,7 +137,7 @@ static void root_free(struct rondo_root *root) {
 
 // ------------------------------------------------------------------- sending ---
 
-static struct rondo_wire_writer blob_writer(struct rondo_channel_blob *blob, size_t capacity) {
+static struct rondo_wire_writer blob_writer(struct rondo_shared_bytes *blob, size_t capacity) {
   struct rondo_wire_writer w = {.bytes = blob ? blob->bytes : NULL,
                                 .capacity = blob ? capacity : 0};
   return w;
@@ -145,7 +145,7 @@ static struct rondo_wire_writer blob_writer(struct rondo_channel_blob *blob, siz
 
 // Sends one payload to all processes that have joined and takes over the reference. Null stands for
 // a payload that could not be allocated: their connections end.
-static void root_send_all(struct rondo_root *root, int type, struct rondo_channel_blob *blob) {
+static void root_send_all(struct rondo_root *root, int type, struct rondo_shared_bytes *blob) {
   struct member *m;
   LIST_FOREACH (m, &root->members, listed) {
     if (!m->where.rank_count)
@@ -154,13 +154,13 @@ static void root_send_all(struct rondo_root *root, int type, struct rondo_channe
       blob->refs++;
     rondo_channel_send(m->channel, blob ? rondo_channel_out_create(type, blob) : NULL);
   }
-  rondo_channel_blob_put(blob);
+  rondo_shared_bytes_put(blob);
 }
 
 static void root_send_some_losses(struct rondo_root *root, int reason, const char *text,
                                   const uint32_t *ranks, uint32_t count) {
   size_t capacity = 8 + RONDO_WIRE_TEXT_BYTES + 4 * (size_t)count;
-  struct rondo_channel_blob *blob = rondo_channel_blob_create(NULL, capacity);
+  struct rondo_shared_bytes *blob = rondo_shared_bytes_create(NULL, capacity);
   struct rondo_wire_writer w = blob_writer(blob, capacity);
   rondo_wire_put_u8(&w, (uint8_t)reason);
   rondo_wire_put_text(&w, text);
@@ -231,7 +231,7 @@ static void member_send_roster(struct member *m, uint32_t process_count) {
 // Sends one frame with as many members from `first` on as fit. Returns the next member to send.
 static uint32_t root_send_members(struct rondo_root *root, struct member **by_number,
                                   uint32_t first, uint32_t count) {
-  struct rondo_channel_blob *blob = rondo_channel_blob_create(NULL, PART_BYTES);
+  struct rondo_shared_bytes *blob = rondo_shared_bytes_create(NULL, PART_BYTES);
   struct rondo_wire_writer w = blob_writer(blob, PART_BYTES);
   uint32_t next = first;
   rondo_wire_put_u32(&w, first);
@@ -333,7 +333,7 @@ static void root_on_reminder(evutil_socket_t fd, short what, void *arg) {
             text);
   uint32_t listed = count < LISTED_RANKS ? count : LISTED_RANKS; // a log line has room for few
   size_t capacity = 8 + 4 * (size_t)listed;
-  struct rondo_channel_blob *blob = rondo_channel_blob_create(NULL, capacity);
+  struct rondo_shared_bytes *blob = rondo_shared_bytes_create(NULL, capacity);
   struct rondo_wire_writer w = blob_writer(blob, capacity);
   rondo_wire_put_u32(&w, count);
   rondo_wire_put_ranks(&w, ranks, listed);
@@ -630,6 +630,6 @@ void rondo_root_leave(const struct rondo_job_key *job) {
     return;
   }
   evtimer_del(&root->reminder);
-  root_send_all(root, RONDO_WIRE_BYE, rondo_channel_blob_create(NULL, 0));
+  root_send_all(root, RONDO_WIRE_BYE, rondo_shared_bytes_create(NULL, 0));
   rondo_event_loop_timer_set(&root->deadline, LEAVE_NS);
 }

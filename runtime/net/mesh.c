@@ -285,7 +285,7 @@ static bool mesh_is_full(struct rondo_mesh *mesh) {
 
 // Makes the frame, with duplicates of the descriptors.
 static int mesh_make_frame(const struct rondo_mesh_send *m, struct rondo_channel_out **made) {
-  struct rondo_channel_blob *blob = rondo_channel_blob_create(m->bytes, m->size);
+  struct rondo_shared_bytes *blob = rondo_shared_bytes_create(m->bytes, m->size);
   struct rondo_channel_out *out = blob ? rondo_channel_out_create(RONDO_WIRE_MESSAGE, blob) : NULL;
   if (!out)
     return RONDO_ERR_NO_MEMORY;

@@ -98,7 +98,7 @@ static void peer_send_gone(struct rondo_mesh_peer *peer, uint32_t rank) {
   uint8_t bytes[4];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
   rondo_wire_put_u32(&w, rank);
-  struct rondo_channel_blob *blob = rondo_channel_blob_create(bytes, w.size);
+  struct rondo_shared_bytes *blob = rondo_shared_bytes_create(bytes, w.size);
   struct rondo_channel_out *out = blob ? rondo_channel_out_create(RONDO_WIRE_GONE, blob) : NULL;
   if (out)
     rondo_mesh_peer_send(peer->mesh, peer_number(peer), out);
