@@ -206,7 +206,8 @@ static struct rondo_shared_bytes *gather_reject_ranks(struct rondo_gather *g,
       char holder[RONDO_MEMBERSHIP_TEXT_BYTES / 2] = "another process";
       if (rank_check(g, rank, index))
         continue;
-      joiner_release(g, index);
+      if (index != NOBODY && !g->is_finished)
+        joiner_release(g, index);
       if (rank >= g->rank_count)
         return gather_reject(RONDO_ERR_INVALID, "rank %llu is not below %u, the number of ranks",
                              (unsigned long long)rank, g->rank_count);
@@ -226,6 +227,10 @@ static struct rondo_shared_bytes *gather_welcome(const struct rondo_gather *g) {
   if (g->rank_count - g->joined_count <= 1024)
     (void)rondo_gather_missing(g, reply.text, sizeof reply.text);
   return rondo_membership_joined_encode(RONDO_MEMBERSHIP_JOINED, &reply);
+}
+
+struct rondo_shared_bytes *rondo_gather_remind(const struct rondo_gather *g) {
+  return gather_welcome(g);
 }
 
 static bool gather_begin(struct rondo_gather *g, uint32_t rank_count, uint64_t now_ns) {
@@ -268,6 +273,8 @@ static struct rondo_shared_bytes *gather_receive_late(struct rondo_gather *g,
   if (is_known)
     reply = gather_welcome(g);
   else if (ranges)
+    reply = gather_reject_ranks(g, ranges, join->range_count, NOBODY);
+  if (!reply && ranges)
     reply = gather_reject(RONDO_ERR_TIMEOUT, "rank %u joins too late", ranges[0].first);
   free(ranges);
   return reply;

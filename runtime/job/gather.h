@@ -50,6 +50,9 @@ bool rondo_gather_is_finished(const struct rondo_gather *g);
 // no process takes part.
 uint64_t rondo_gather_first(const struct rondo_gather *g);
 
+// Makes a JOINED, which says what is missing. Null without memory.
+struct rondo_shared_bytes *rondo_gather_remind(const struct rondo_gather *g);
+
 // Writes the ranks that are missing, such as "3, 6-9". Returns how many there are.
 uint32_t rondo_gather_missing(const struct rondo_gather *g, char *text, size_t bytes);
 

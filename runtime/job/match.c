@@ -26,7 +26,7 @@ static void comm_fail(struct rondo_job *job, const struct rondo_match_entry *m,
   if (why[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
     comm->reason = strdup(why);
   rondo_communicator_fail(comm, status, culprit);
-  if (job->mesh)
+  if (job->membership)
     rondo_job_wake_members(job, comm);
   for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
     if (r->comm == comm && r->owner)
@@ -116,7 +116,7 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
     }
   }
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
-  if (job->mesh)
+  if (job->membership)
     rondo_job_wake_members(job, comm);
 }
 
@@ -238,7 +238,7 @@ static void comm_join_waiting(const struct rondo_match_entry *m,
 }
 
 static void comm_locate(const struct rondo_job *job, struct rondo_communicator *comm) {
-  for (uint32_t i = 0; job->mesh && i < comm->shape.nranks; i++)
+  for (uint32_t i = 0; job->membership && i < comm->shape.nranks; i++)
     rondo_binding_locate(&job->transports, comm, i,
                          rondo_processes_where(job, comm->members[i].rank));
 }
@@ -362,7 +362,7 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
   }
   registration_fail_mismatch(job, m, registration);
   comm_fail_as_before(job, m, comm);
-  if (job->mesh)
+  if (job->membership)
     rondo_match_settle(job, m, registration);
   else
     comm_open(job, m, comm);
@@ -402,7 +402,7 @@ static void comm_limit_runs(struct rondo_job *job, const struct rondo_registrati
   if (comm->gate.culprit == UINT32_MAX)
     rondo_store_relaxed_u32(&comm->gate.culprit, registration->rank);
   rondo_store_release_u64(&comm->gate.last_run, completed); // G1
-  if (job->mesh)
+  if (job->membership)
     rondo_job_wake_members(job, comm);
 }
 
@@ -415,7 +415,7 @@ void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
   if (registration->owner)
     RONDO_LIST_REMOVE(registration->owner->registrations, registration, next_owned);
   comm_limit_runs(job, registration, completed);
-  if (job->mesh)
+  if (job->membership)
     rondo_processes_withdraw(job, registration, completed);
   if (--comm->present == 0) {
     rondo_binding_unbind(&job->transports, comm);
@@ -424,7 +424,7 @@ void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
         r->comm = NULL;
     comm_drop_if_unused(m, comm);
   }
-  if (job->mesh && m->id.space == RONDO_SPACE_COMM)
+  if (job->membership && m->id.space == RONDO_SPACE_COMM)
     rondo_match_entry_drop_if_over(job, m);
   else
     rondo_match_entry_drop_if_even(job, m, registration);

@@ -85,7 +85,7 @@ void rondo_match_entry_drop_if_even(struct rondo_job *job, struct rondo_match_en
     if (!h || h->times != m->histories[0].times)
       return;
     // Other processes count registrations too and would not drop the entry at the same time.
-    if (job->mesh && !job->members[last->members[i]] && !RONDO_FAULT(EVEN_FORGOTTEN))
+    if (job->membership && !job->members[last->members[i]] && !RONDO_FAULT(EVEN_FORGOTTEN))
       return;
   }
   entry_drop(job, m);

@@ -64,12 +64,6 @@ const char *rondo_channel_end_text(int end) {
   return text ? text : texts[RONDO_CHANNEL_CUT];
 }
 
-int rondo_channel_end_reason(int end) {
-  if (end == RONDO_CHANNEL_CUT)
-    return RONDO_MESH_DIED;
-  return end == RONDO_CHANNEL_UNREACHABLE ? RONDO_MESH_SILENT : RONDO_MESH_BROKE;
-}
-
 // ---------------------------------------------------------------- the end ----
 
 // Runs when control is back in the event loop: no caller uses the channel any more.

@@ -141,9 +141,8 @@ void rondo_channel_refuse(struct rondo_channel *c, int refusal);
 // Adds to a counter that only this thread writes and any thread may read.
 void rondo_channel_count(uint64_t *counter, uint64_t more);
 
-// An end as text for messages, and the enum rondo_mesh_reason that it stands for.
+// An end as text for messages.
 const char *rondo_channel_end_text(int end);
-int rondo_channel_end_reason(int end);
 
 // Writes the address of a named socket of this machine. The name is in the abstract namespace, so
 // that no file is left. Returns the address's length.

@@ -241,6 +241,7 @@ static void a_rejection_says_why(void **state) {
                       "it expects a job of 5 ranks, the others one of 6");
   rondo_shared_bytes_put(rondo_gather_finish(g, 15 * S));
   assert_string_equal(gather_reason(g, 2, 3, 6), "rank 3 joins too late");
+  assert_string_equal(gather_reason(g, 2, 2, 6), "rank 2 has already joined: a job");
   rondo_gather_destroy(g);
 }
 
