@@ -23,8 +23,8 @@
 #define FAREWELL_NS UINT64_C(200000000) // least time to tell the root that this process leaves
 #define POLL_NS UINT64_C(1000000)       // between looks at what a stop or a rank that leaves needs
 
+// NOLINTNEXTLINE(misc-redundant-expression): two headers must name one number
 _Static_assert(RONDO_MESH_ROOT == RONDO_MEMBERSHIP_ROOT, "one number");
-_Static_assert(RONDO_MESH_NOBODY == RONDO_ROSTER_NOBODY, "one number");
 
 enum members_phase { JOINING, READY, FAILED };
 
@@ -312,7 +312,7 @@ static void members_on_failed(struct rondo_members *m, uint8_t type, const char 
 }
 
 static void members_on_send(struct rondo_members *m, const struct rondo_membership_action *a) {
-  bool is_farewell = a->process == RONDO_MESH_ROOT && m->stage == STOPS_JOINING &&
+  bool is_farewell = a->process == RONDO_MESH_ROOT && a->bytes && m->stage == STOPS_JOINING &&
                      a->bytes->bytes[RONDO_MEMBERSHIP_JOIN_LEAVING];
   if (is_farewell && !m->farewell)
     m->farewell = rondo_shared_bytes_get(a->bytes);

@@ -41,7 +41,7 @@ uint32_t rondo_members_entry_ranges(const struct rondo_wire_member *member,
 static bool entry_read_places(struct rondo_wire_reader *r, struct rondo_wire_member *m) {
   struct rondo_topology_place place = {.node = -1};
   uint32_t left = 0;
-  m->places = malloc(m->rank_count * sizeof *m->places);
+  m->places = malloc((m->rank_count + 1) * sizeof *m->places);
   for (uint32_t i = 0; i < m->rank_count && m->places; i++) {
     if (!left && r->size) {
       left = rondo_wire_get_u32(r);
@@ -67,7 +67,7 @@ static bool entry_read_ranks(const struct rondo_roster_entry *entry, struct rond
   uint32_t count = 0;
   for (uint32_t i = 0; i < entry->range_count; i++)
     count += rondo_roster_range(entry, i).count;
-  m->ranks = malloc(count * sizeof *m->ranks);
+  m->ranks = malloc((count + 1) * sizeof *m->ranks);
   for (uint32_t i = 0; i < entry->range_count && m->ranks; i++) {
     struct rondo_rank_range range = rondo_roster_range(entry, i);
     for (uint32_t k = 0; k < range.count; k++)

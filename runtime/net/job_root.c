@@ -80,10 +80,10 @@ static void root_free(struct rondo_root *root) {
   pthread_mutex_lock(&roots_lock);
   LIST_REMOVE(root, listed);
   pthread_mutex_unlock(&roots_lock);
-  while (!LIST_EMPTY(&root->members)) {
-    struct member *m = LIST_FIRST(&root->members);
+  for (struct member *m = LIST_FIRST(&root->members), *next; m; m = next) {
+    next = LIST_NEXT(m, listed);
     rondo_channel_close(m->channel);
-    member_free(m);
+    free(m);
   }
   rondo_listener_close(&root->listener);
   evtimer_del(&root->deadline);

@@ -86,7 +86,7 @@ struct rondo_mesh_events {
 // id or the environment is malformed); RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM.
 int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
                      void *arg, const struct rondo_root_gatherer *gatherer,
-                     struct rondo_mesh **mesh);
+                     struct rondo_mesh **out);
 void rondo_mesh_begin(struct rondo_mesh *mesh);
 // Frees a mesh that was not begun, or that rondo_mesh_end has ended.
 void rondo_mesh_free(struct rondo_mesh *mesh);
