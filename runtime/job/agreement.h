@@ -28,6 +28,8 @@
 // AGREED has reached it, no run can ever succeed, so its neighbours in the tree fail the entry. If
 // it leaves later, its neighbours become each other's neighbours. A lost rank fails all entries of
 // its groups, in each process by itself: the membership tells all processes, so no message is sent.
+// Without such a membership a process that has lost ranks says LEFT with a failure: then the
+// entries of their groups fail, and messages tell so.
 //
 // The caller makes sure that GONE for a process comes after the last message from it, and that
 // messages between two processes arrive in order, unless one of them is lost.
@@ -60,11 +62,12 @@ enum rondo_agreement_event_type {
   RONDO_AGREEMENT_FAIL,        // a registration here has failed: key, failure
   RONDO_AGREEMENT_LEAVE,       // a rank here leaves: rank
   RONDO_AGREEMENT_LEFT,        // ranks elsewhere have left: ranks, rank_count, and process if no
-                               // rank is left there, else RONDO_NO_PLACE
-  RONDO_AGREEMENT_LOST,        // ranks elsewhere are lost: ranks, rank_count (not 0), and their
-                               // process, or RONDO_NO_PLACE if they have never come
-  RONDO_AGREEMENT_RECEIVE,     // a message has arrived: process, type, bytes, size
-  RONDO_AGREEMENT_RETRY        // there may be memory again (`is_starved`)
+                        // rank is left there, else RONDO_NO_PLACE. If `failure` has a status,
+                        // this process has lost them, and others may not have
+  RONDO_AGREEMENT_LOST,    // ranks elsewhere are lost: ranks, rank_count (not 0), and their
+                           // process, or RONDO_NO_PLACE if they have never come
+  RONDO_AGREEMENT_RECEIVE, // a message has arrived: process, type, bytes, size
+  RONDO_AGREEMENT_RETRY    // there may be memory again (`is_starved`)
 };
 
 // Why an entry has failed.
@@ -160,7 +163,8 @@ void rondo_agreement_fini(struct rondo_agreement *a);
 
 // Takes an event and appends to `actions`. Writes to the event only as its type says. Returns
 // RONDO_SUCCESS; RONDO_ERR_INVALID (RECEIVE: the message cannot come from a sound sender, nothing
-// has changed); RONDO_ERR_NO_MEMORY (REGISTER, RECEIVE, LOCATED: nothing has changed).
+// has changed); RONDO_ERR_NO_MEMORY (REGISTER, RECEIVE, LOCATED: nothing has changed;
+// LEAVE, LEFT, LOST: the caller gives the event again).
 int rondo_agreement_step(struct rondo_agreement *a, struct rondo_agreement_event *event,
                          struct rondo_agreement_actions *actions);
 

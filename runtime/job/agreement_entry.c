@@ -35,7 +35,8 @@ struct rondo_agreement_id *rondo_agreement_id_get(struct rondo_agreement *a, str
 }
 
 void rondo_agreement_id_drop_if_over(struct rondo_agreement *a, struct rondo_agreement_id *id) {
-  if (!LIST_EMPTY(&id->entries) || (id->times_count && id->id.space != RONDO_SPACE_COMM))
+  bool is_counted = id->times_count && id->id.space != RONDO_SPACE_COMM;
+  if (!LIST_EMPTY(&id->entries) || (is_counted && !RONDO_FAULT(EVEN_FORGOTTEN)))
     return;
   (void)tdelete(id, &a->ids, id_compare);
   free(id->times);

@@ -7,6 +7,7 @@
 #include "base/fork.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "runtime/job/agreeing.h"
 #include "runtime/job/match_entry.h"
 #include "runtime/job/processes.h"
 #include "runtime/net/topology.h"
@@ -45,6 +46,7 @@ static void job_free(struct rondo_job *j) {
   rondo_transports_close(&j->transports);
   pthread_cond_destroy(&j->attendance);
   pthread_mutex_destroy(&j->lock);
+  rondo_agreeing_destroy(j->agreeing);
   free(j->gone);
   free(j->was_here);
   free(j->members);
@@ -169,6 +171,7 @@ void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns) {
   job->members[rank] = NULL;
   pthread_cond_broadcast(&job->attendance);
   int empty = --job->member_count == 0;
+  rondo_agreeing_leave(job, rank);
   pthread_mutex_unlock(&job->lock);
   if (empty)
     RONDO_LIST_REMOVE(jobs, job, next);

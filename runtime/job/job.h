@@ -3,10 +3,9 @@
 //   rondo_job_join (rondo_init) -> rondo_job_register (rondo_register) -> rondo_job_fail ...
 //     -> rondo_job_deregister -> rondo_job_leave (rondo_destroy)
 //
-// A match entry (match_entry.h) holds all registrations of one id. Each process with a member of
-// the group has all of them: those made in the process, and those that other processes have sent.
-// So each process compares the registrations itself. Within one process, matching sends no message
-// and never waits.
+// A match entry (match_entry.h) holds all registrations of one id by ranks of this process, which
+// compares them. The processes of a group agree on the registrations of all members (agreeing.h).
+// Within one process, matching sends no message and never waits.
 //
 // The job calls code of runtime/order/ and runtime/observe/ only through struct
 // rondo_job_extension.
@@ -22,8 +21,8 @@
 #include "runtime/transport/transports.h"
 #include <rondo/rondo.h>
 
+struct rondo_agreeing;
 struct rondo_communicator;
-struct rondo_early;
 struct rondo_job;
 struct rondo_match_entry;
 struct rondo_owner;
@@ -66,6 +65,9 @@ struct rondo_job_extension {
 // Whether the roster, which tells the process of each rank, has arrived.
 enum rondo_roster_state { RONDO_ROSTER_AWAITED = 0, RONDO_ROSTER_KNOWN, RONDO_ROSTER_FAILED };
 
+// How a rank of another process has gone.
+enum rondo_rank_end { RONDO_RANK_LEFT = 1, RONDO_RANK_LOST = 2 };
+
 struct rondo_job {
   struct rondo_job *next;
   struct rondo_unique_id id;
@@ -86,15 +88,15 @@ struct rondo_job {
   struct rondo_members *membership; // null: the job is in this process alone
   int roster;                       // enum rondo_roster_state
   int is_leaving;                   // the membership is about to end
-  uint8_t *gone;                    // by rank: 1 if the rank of another process has left or is lost
-  uint32_t self;                    // the number of this process
-  uint32_t process_count;           // this one included; 0 until the roster is known
-  uint32_t competing_ranks;         // ranks of other processes that compete for the same cores
+  uint8_t *gone;            // by rank of another process: enum rondo_rank_end, 0: it has not gone
+  uint32_t self;            // the number of this process
+  uint32_t process_count;   // this one included; 0 until the roster is known
+  uint32_t competing_ranks; // ranks of other processes that compete for the same cores
   struct rondo_process *processes;
-  struct rondo_early *early, **early_end;
-  uint64_t peer_timeout_ns; // how long a process that blocks a run may be silent
-  uint64_t mark;            // number of the last rondo_processes_send_all
-  bool was_blocked;         // processes were reported as awaited at the last tick
+  struct rondo_agreeing *agreeing; // null like `membership`
+  uint64_t peer_timeout_ns;        // how long a process that blocks a run may be silent
+  uint64_t mark;                   // number of the last round of messages to several processes
+  bool was_blocked;                // processes were reported as awaited at the last tick
 };
 
 struct rondo_job_request {

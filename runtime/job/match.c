@@ -7,6 +7,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/numa_node.h"
+#include "runtime/job/agreeing.h"
+#include "runtime/job/offers.h"
 #include "runtime/job/processes.h"
 #include "runtime/transport/link_binding.h"
 #include "runtime/transport/proxy.h"
@@ -16,16 +18,18 @@ static struct rondo_match_entry *entry_find(struct rondo_job *job,
   return rondo_match_entry_find(job, r->id);
 }
 
-// Fails all runs of a communicator in this process. Rank `culprit` caused the failure; `why` is a
-// text, or "".
+// Why runs end with `status`: rank `culprit` has caused it.
+static struct rondo_agreement_failure failure_of(int status, uint32_t culprit) {
+  return (struct rondo_agreement_failure){status, culprit, UINT32_MAX, ""};
+}
+
+// Fails all runs of a communicator in this process.
 static void comm_fail(struct rondo_job *job, const struct rondo_match_entry *m,
-                      struct rondo_communicator *comm, int status, uint32_t culprit,
-                      const char *why) {
-  if (!comm)
-    return;
-  if (why[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
-    comm->reason = strdup(why);
-  rondo_communicator_fail(comm, status, culprit);
+                      struct rondo_communicator *comm,
+                      const struct rondo_agreement_failure *failure) {
+  if (failure->text[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
+    comm->reason = strdup(failure->text);
+  rondo_communicator_fail(comm, failure->status, failure->culprit);
   if (job->membership)
     rondo_job_wake_members(job, comm);
   for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
@@ -36,16 +40,16 @@ static void comm_fail(struct rondo_job *job, const struct rondo_match_entry *m,
 
 // Fails all runs of a communicator in all processes: a process may not find the reason by itself.
 static void comm_fail_everywhere(struct rondo_job *job, const struct rondo_match_entry *m,
-                                 struct rondo_communicator *comm, int status, uint32_t culprit,
-                                 const char *why) {
-  if (!comm || comm->gate.state >= RONDO_GATE_FAILED)
+                                 struct rondo_communicator *comm,
+                                 const struct rondo_agreement_failure *failure) {
+  if (comm->gate.state >= RONDO_GATE_FAILED)
     return;
-  comm_fail(job, m, comm, status, culprit, why);
-  for (const struct rondo_registration *r = m->registrations; r; r = r->next) {
-    if (r->comm != comm || !r->is_announced || RONDO_FAULT(FAILURE_UNTOLD))
-      continue;
-    rondo_processes_send_failure(job, r, status, culprit);
-  }
+  comm_fail(job, m, comm, failure);
+  const struct rondo_registration *r = m->registrations;
+  while (r && r->comm != comm)
+    r = r->next;
+  if (r)
+    rondo_agreeing_fail(job, r, failure);
 }
 
 // ------------------------------------------------------------------- links ---
@@ -53,27 +57,55 @@ static void comm_fail_everywhere(struct rondo_job *job, const struct rondo_match
 static struct rondo_registration *registration_at(const struct rondo_match_entry *m,
                                                   const struct rondo_communicator *comm,
                                                   uint32_t position) {
-  struct rondo_registration *r =
-      rondo_match_entry_registration(m, comm->members[position].rank, comm->generation);
-  return r && r->comm == comm ? r : NULL;
+  struct rondo_registration *r = m->registrations;
+  while (r && (r->comm != comm || r->position != position))
+    r = r->next;
+  return r;
 }
 
-// Binds the links to members of other processes whose registrations have arrived. Does not wait for
-// the last member, because a rank that has sent all its data may have left by then.
-static void comm_bind_links(struct rondo_job *job, struct rondo_match_entry *m,
-                            struct rondo_communicator *comm) {
+// Fails the communicator if the two sides of an all-to-all-v differ in what they exchange.
+static void comm_check_counts(struct rondo_job *job, struct rondo_match_entry *m,
+                              const struct rondo_registration *r,
+                              const struct rondo_offers *offers) {
+  const struct rondo_message_offers *head = offers->is.head;
+  const uint64_t *theirs = rondo_offers_counts(offers, r->rank);
+  char text[RONDO_REASON_BYTES];
+  if (!theirs || r->comm->gate.state >= RONDO_GATE_FAILED ||
+      (theirs[0] == r->desc->recv_counts[head->position] &&
+       theirs[1] == r->desc->send_counts[head->position]))
+    return;
+  rondo_registration_report_counts(r, head->rank, theirs, text);
+  const struct rondo_agreement_failure failure = {RONDO_ERR_MISMATCH, head->rank, r->rank, text};
+  comm_fail_everywhere(job, m, r->comm, &failure);
+}
+
+// Binds the links to a member of another process. Does not wait for the last member, because a rank
+// that has sent all its data may have left by then.
+static void comm_bind(struct rondo_job *job, struct rondo_match_entry *m,
+                      struct rondo_communicator *comm, const struct rondo_offers *offers) {
   for (uint32_t i = 0; i < comm->link_count; i++) {
     struct rondo_link *link = &comm->links[i];
-    if (link->is_ready)
+    uint32_t other = link->is_outgoing ? link->to : link->from;
+    if (link->is_ready || comm->members[other].rank != offers->is.head->rank)
       continue;
-    const struct rondo_registration *other =
-        registration_at(m, comm, link->is_outgoing ? link->to : link->from);
-    if (!other)
+    const struct rondo_registration *r =
+        registration_at(m, comm, link->is_outgoing ? link->from : link->to);
+    if (!r || !rondo_offers_fit(offers, r))
       continue;
-    if (rondo_binding_bind(&job->transports, comm, link, other->offers, other->offer_count) ==
-        RONDO_BINDING_UNSOUND)
-      comm_fail_everywhere(job, m, comm, RONDO_ERR_SYSTEM, other->rank, "");
+    comm_check_counts(job, m, r, offers);
+    if (rondo_binding_bind(&job->transports, comm, link, offers->is.offers,
+                           offers->is.head->offer_count) == RONDO_BINDING_UNSOUND) {
+      const struct rondo_agreement_failure failure =
+          failure_of(RONDO_ERR_SYSTEM, offers->is.head->rank);
+      comm_fail_everywhere(job, m, comm, &failure);
+    }
   }
+}
+
+static void comm_bind_links(struct rondo_job *job, struct rondo_match_entry *m,
+                            struct rondo_communicator *comm) {
+  for (const struct rondo_offers *o = m->offers; o; o = o->next)
+    comm_bind(job, m, comm, o);
 }
 
 static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
@@ -97,21 +129,19 @@ static int registration_write_endpoints(const struct rondo_job *job,
 // Opens the gate if all members have joined and all links are ready.
 static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
                       struct rondo_communicator *comm) {
+  const struct rondo_registration *r = NULL;
   if (comm->gate.state != RONDO_GATE_CLOSED || comm->joined < comm->shape.nranks)
     return;
-  for (uint32_t i = 0; i < comm->shape.nranks; i++) {
-    const struct rondo_registration *r = registration_at(m, comm, i);
-    if (r && r->process == RONDO_HERE && !rondo_communicator_is_ready(comm, r->plan, r->position))
+  for (r = m->registrations; r; r = r->next)
+    if (r->comm == comm && !rondo_communicator_is_ready(comm, r->plan, r->position))
       return;
-  }
-  for (uint32_t i = 0; i < comm->shape.nranks; i++) {
-    const struct rondo_registration *r = registration_at(m, comm, i);
-    int status =
-        r && r->process == RONDO_HERE ? registration_write_endpoints(job, r) : RONDO_SUCCESS;
+  for (r = m->registrations; r; r = r->next) {
+    int status = r->comm == comm ? registration_write_endpoints(job, r) : RONDO_SUCCESS;
     if (status != RONDO_SUCCESS) {
+      const struct rondo_agreement_failure failure = failure_of(status, r->rank);
       rondo_log(RONDO_LOG_ERROR, "id %llu: connectors cannot be written to the device of rank %u",
                 (unsigned long long)r->id.number, r->rank);
-      comm_fail_everywhere(job, m, comm, status, r->rank, "");
+      comm_fail_everywhere(job, m, comm, &failure);
       return;
     }
   }
@@ -123,80 +153,48 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
 // ------------------------------------------------------------------ failing ---
 
 void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registration, int status) {
-  int has_failed = registration->owner && rondo_load_relaxed_u32(&registration->owner->failed);
-  comm_fail(job, entry_find(job, registration), registration->comm, status, registration->rank,
-            has_failed ? registration->owner->why : "");
-  if (registration->is_announced)
-    rondo_processes_send_failure(job, registration, status, registration->rank);
+  struct rondo_agreement_failure failure = failure_of(status, registration->rank);
+  if (registration->owner && rondo_load_relaxed_u32(&registration->owner->failed))
+    failure.text = registration->owner->why;
+  comm_fail(job, entry_find(job, registration), registration->comm, &failure);
+  rondo_agreeing_fail(job, registration, &failure);
 }
 
-void rondo_match_fail(struct rondo_job *job, struct rondo_registration *registration, int status,
-                      uint32_t culprit) {
-  if (!registration->comm && !registration->failed_status) {
-    registration->failed_status = status;
-    registration->failed_by = culprit;
-  }
-  comm_fail(job, entry_find(job, registration), registration->comm, status, culprit, "");
-}
-
-// Fails `registration` and those whose descriptors differ from it.
+// Fails `registration` and those here whose descriptors differ from it.
 static void registration_fail_mismatch(struct rondo_job *job, const struct rondo_match_entry *m,
                                        const struct rondo_registration *registration) {
   char text[RONDO_REASON_BYTES] = "";
   for (struct rondo_registration *r = m->registrations; r; r = r->next) {
-    if (r == registration || (r->process != RONDO_HERE && registration->process != RONDO_HERE))
-      continue;
-    const char *what = rondo_registration_is_match(r, registration)
+    const char *what = r != registration && rondo_registration_is_match(r, registration)
                            ? rondo_registration_difference(registration, r)
                            : NULL;
     if (!what)
       continue;
     if (!text[0])
       rondo_registration_report_mismatch(r, registration, what, text);
+    struct rondo_agreement_failure failure = {RONDO_ERR_MISMATCH, registration->rank, r->rank,
+                                              text};
     // First the other side: the reason must arrive before the failure (comm_failure.c).
-    comm_fail_everywhere(job, m, r->comm, RONDO_ERR_MISMATCH, registration->rank, text);
-    comm_fail_everywhere(job, m, registration->comm, RONDO_ERR_MISMATCH, r->rank, text);
-    // The other process may not have our registration, because our group may not name its rank.
-    const struct rondo_registration *theirs = r->process == RONDO_HERE ? registration : r;
-    const struct rondo_registration *ours = theirs == r ? registration : r;
-    struct rondo_message_short message =
-        rondo_message_about(theirs->id, theirs->generation, theirs->rank);
-    message.other = ours->rank;
-    message.status = RONDO_ERR_MISMATCH;
-    if (theirs->process != RONDO_HERE)
-      rondo_processes_send(job, theirs->process, RONDO_MESSAGE_FAIL, &message, sizeof message);
+    comm_fail_everywhere(job, m, r->comm, &failure);
+    failure.culprit = r->rank;
+    failure.other = registration->rank;
+    comm_fail_everywhere(job, m, registration->comm, &failure);
   }
 }
 
-// Handles members that registered and deregistered before any member here registered. Such a member
-// never takes part. If its registration had failed, for a mismatch, later members fail for that
-// reason.
-static void registration_note_departed(struct rondo_job *job, const struct rondo_match_entry *m,
+// Handles members that registered and deregistered before any member that is still here. Such a
+// member never takes part.
+static void registration_note_departed(const struct rondo_match_entry *m,
                                        const struct rondo_registration *registration) {
   struct rondo_communicator *comm = registration->comm;
   for (uint32_t i = 0; i < registration->nranks; i++) {
     uint32_t member = registration->members[i];
     const struct rondo_match_history *h = rondo_match_history_find(m, member);
-    if (member == registration->rank || !h || h->times < registration->generation)
+    if (member == registration->rank || !h || h->times < registration->generation ||
+        rondo_match_entry_registration(m, member, registration->generation))
       continue;
-    if (rondo_match_entry_registration(m, member, registration->generation))
-      continue;
-    if (h->failed_status && h->failed_time == registration->generation) {
-      comm_fail(job, m, comm, h->failed_status, h->failed_by, "");
-      continue;
-    }
     comm->gate.culprit = member;
     comm->gate.last_run = 0;
-  }
-}
-
-// Fails the registration for members that are gone and have not registered.
-static void registration_fail_lost(struct rondo_job *job, const struct rondo_match_entry *m,
-                                   const struct rondo_registration *registration) {
-  for (uint32_t i = 0; i < registration->nranks; i++) {
-    const struct rondo_match_history *h = rondo_match_history_find(m, registration->members[i]);
-    if (job->gone[registration->members[i]] && (!h || h->times < registration->generation))
-      comm_fail(job, m, registration->comm, RONDO_ERR_PEER, registration->members[i], "");
   }
 }
 
@@ -205,36 +203,17 @@ static void registration_fail_lost(struct rondo_job *job, const struct rondo_mat
 static void comm_join(struct rondo_registration *r, struct rondo_communicator *comm) {
   r->comm = comm;
   comm->joined++;
-  comm->present += r->process == RONDO_HERE;
-}
-
-// Fails a communicator with the earlier failure of a member. Comes last, because the reason of that
-// failure is unknown here.
-static void comm_fail_as_before(struct rondo_job *job, const struct rondo_match_entry *m,
-                                struct rondo_communicator *comm) {
-  for (const struct rondo_registration *r = m->registrations; r; r = r->next) {
-    if (r->comm == comm && r->failed_status)
-      comm_fail(job, m, comm, r->failed_status, r->failed_by, "");
-  }
+  comm->present++;
 }
 
 // The communicator of registrations with an equal descriptor, or null.
 static struct rondo_communicator *comm_find_equal(const struct rondo_match_entry *m,
                                                   const struct rondo_registration *registration) {
   for (struct rondo_registration *r = m->registrations; r; r = r->next)
-    if (r->comm && rondo_registration_is_match(r, registration) &&
+    if (rondo_registration_is_match(r, registration) &&
         !rondo_registration_difference(registration, r))
       return r->comm;
   return NULL;
-}
-
-// Adds members of other processes that registered before any member here.
-static void comm_join_waiting(const struct rondo_match_entry *m,
-                              const struct rondo_registration *registration) {
-  for (struct rondo_registration *r = m->registrations; r; r = r->next)
-    if (!r->comm && r != registration && rondo_registration_is_match(r, registration) &&
-        !rondo_registration_difference(registration, r))
-      comm_join(r, registration->comm);
 }
 
 static void comm_locate(const struct rondo_job *job, struct rondo_communicator *comm) {
@@ -271,23 +250,25 @@ static void registration_check_reach(struct rondo_job *job,
 
 void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration) {
-  comm_locate(job, registration->comm);
-  if (!is_located(job, registration->comm))
+  struct rondo_communicator *comm = registration->comm;
+  comm_locate(job, comm);
+  if (!is_located(job, comm))
     return;
   registration_check_reach(job, registration);
-  int status =
-      rondo_communicator_connect(registration->comm, registration->plan, registration->position);
+  if (comm->gate.state >= RONDO_GATE_FAILED)
+    return; // it needs no connectors
+  int status = rondo_communicator_connect(comm, registration->plan, registration->position);
   if (status == RONDO_SUCCESS)
-    status = rondo_binding_open_proxied(&job->transports, registration->comm, m);
+    status = rondo_binding_open_proxied(&job->transports, comm, m);
   if (status != RONDO_SUCCESS) {
+    const struct rondo_agreement_failure failure = failure_of(status, registration->rank);
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory, or connector_bytes is used up",
               (unsigned long long)registration->id.number);
-    comm_fail(job, m, registration->comm, status, registration->rank, "");
+    comm_fail_everywhere(job, m, comm, &failure);
   }
-  registration_fail_lost(job, m, registration);
-  rondo_processes_announce(job, registration);
-  comm_bind_links(job, m, registration->comm);
-  comm_open(job, m, registration->comm);
+  rondo_offers_send(job, registration); // also after a failure: what is proxied ends by an answer
+  comm_bind_links(job, m, comm);
+  comm_open(job, m, comm);
 }
 
 // Makes a communicator for its first member here.
@@ -325,43 +306,75 @@ static void registration_settle_owner(struct rondo_job *job,
     rondo_job_fail(job, registration, (int)failed);
 }
 
-int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
-  pthread_mutex_lock(&job->lock);
-  struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
-  struct rondo_match_history *h = m ? rondo_match_history_get(m, registration->rank) : NULL;
-  struct rondo_communicator *comm = NULL;
-  int fresh = 0;
-  if (h) {
-    registration->generation = h->times + 1;
-    comm = comm_find_equal(m, registration);
-    fresh = !comm;
-    if (fresh)
-      comm = comm_make(job, registration);
+// Finds or makes the communicator of a registration, and connects it. `is_fresh`: the caller adds
+// it to the match entry. Null: no memory.
+static struct rondo_communicator *registration_find_comm(struct rondo_job *job,
+                                                         const struct rondo_match_entry *m,
+                                                         struct rondo_registration *registration,
+                                                         bool *is_fresh) {
+  struct rondo_communicator *comm = comm_find_equal(m, registration);
+  *is_fresh = !comm;
+  if (!comm)
+    comm = comm_make(job, registration);
+  if (!comm)
+    return NULL;
+  comm_set_place(comm, registration->position, job->members[registration->rank]->device);
+  if (rondo_communicator_connect(comm, registration->plan, registration->position) ==
+          RONDO_SUCCESS &&
+      rondo_agreeing_register(job, registration) == RONDO_SUCCESS)
+    return comm;
+  if (*is_fresh)
+    rondo_communicator_destroy(comm);
+  return NULL;
+}
+
+// Sets the generation of a registration. The agreement counts those of a job of several processes.
+// Returns false without memory.
+static bool registration_number(const struct rondo_job *job, struct rondo_match_entry *m,
+                                struct rondo_registration *registration) {
+  if (job->agreeing) {
+    registration->generation = rondo_agreeing_times(job, registration) + 1;
+    return true;
   }
-  if (comm)
-    comm_set_place(comm, registration->position, job->members[registration->rank]->device);
-  if (!comm || rondo_communicator_connect(comm, registration->plan, registration->position) !=
-                   RONDO_SUCCESS) {
-    if (comm && fresh)
-      rondo_communicator_destroy(comm);
-    pthread_mutex_unlock(&job->lock);
-    return RONDO_ERR_NO_MEMORY;
-  }
-  h->times++;
+  const struct rondo_match_history *h = rondo_match_history_get(m, registration->rank);
+  registration->generation = h ? h->times + 1 : 0;
+  return h != NULL;
+}
+
+static void registration_add(struct rondo_job *job, struct rondo_match_entry *m,
+                             struct rondo_registration *registration,
+                             struct rondo_communicator *comm, bool is_fresh) {
   comm_join(registration, comm);
   rondo_match_entry_add(m, registration);
   if (registration->owner) {
     registration->next_owned = registration->owner->registrations;
     registration->owner->registrations = registration;
   }
-  if (fresh) {
-    comm->next = m->comms;
-    m->comms = comm;
-    registration_note_departed(job, m, registration);
-    comm_join_waiting(m, registration);
+  if (!job->agreeing)
+    rondo_match_history_find(m, registration->rank)->times++;
+  if (!is_fresh)
+    return;
+  comm->next = m->comms;
+  m->comms = comm;
+  registration_note_departed(m, registration);
+}
+
+int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
+  struct rondo_communicator *comm = NULL;
+  bool is_fresh = false;
+  pthread_mutex_lock(&job->lock);
+  struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
+  if (m && registration_number(job, m, registration))
+    comm = registration_find_comm(job, m, registration, &is_fresh);
+  if (!comm) {
+    if (m)
+      rondo_match_entry_drop_if_over(job, m);
+    pthread_mutex_unlock(&job->lock);
+    return RONDO_ERR_NO_MEMORY;
   }
+  registration_add(job, m, registration, comm, is_fresh);
   registration_fail_mismatch(job, m, registration);
-  comm_fail_as_before(job, m, comm);
+  rondo_agreeing_run(job);
   if (job->membership)
     rondo_match_settle(job, m, registration);
   else
@@ -371,17 +384,65 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
   return RONDO_SUCCESS;
 }
 
-void rondo_match_arrive(struct rondo_job *job, struct rondo_match_entry *m,
-                        struct rondo_registration *registration) {
-  struct rondo_communicator *comm = comm_find_equal(m, registration);
-  rondo_match_entry_add(m, registration);
-  if (comm)
-    comm_join(registration, comm);
-  registration_fail_mismatch(job, m, registration);
-  if (!comm)
+// ------------------------------------------------------ what the agreement says ---
+
+static bool is_of_key(const struct rondo_registration *r, const struct rondo_agreement_key *key) {
+  return r->generation == key->generation && r->group == key->group;
+}
+
+void rondo_match_agreed(struct rondo_job *job, const struct rondo_agreement_key *key) {
+  struct rondo_match_entry *m = rondo_match_entry_find(job, key->id);
+  for (struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next) {
+    if (!is_of_key(r, key))
+      continue;
+    r->comm->joined = r->comm->shape.nranks;
+    comm_open(job, m, r->comm);
+  }
+}
+
+// The rank that members here blame: of the two sides of a mismatch the one that is not here.
+static uint32_t comm_culprit(const struct rondo_match_entry *m,
+                             const struct rondo_communicator *comm,
+                             const struct rondo_agreement_failure *failure) {
+  for (const struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (r->comm == comm && r->rank == failure->culprit && failure->other != UINT32_MAX)
+      return failure->other;
+  return failure->culprit;
+}
+
+void rondo_match_failed(struct rondo_job *job, const struct rondo_agreement_key *key,
+                        const struct rondo_agreement_failure *failure) {
+  struct rondo_match_entry *m = rondo_match_entry_find(job, key->id);
+  bool is_logged = failure->status != RONDO_ERR_MISMATCH || !failure->text[0];
+  for (struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next) {
+    if (!is_of_key(r, key) || r->comm->gate.state >= RONDO_GATE_FAILED)
+      continue;
+    if (!is_logged)
+      rondo_log(RONDO_LOG_ERROR, "%s", failure->text);
+    is_logged = true;
+    struct rondo_agreement_failure here = *failure;
+    here.culprit = comm_culprit(m, r->comm, failure);
+    comm_fail(job, m, r->comm, &here);
+  }
+}
+
+static void comm_limit(struct rondo_job *job, struct rondo_communicator *comm, uint64_t completed,
+                       uint32_t culprit) {
+  if (completed >= comm->gate.last_run)
     return;
-  comm_bind_links(job, m, comm);
-  comm_open(job, m, comm);
+  if (comm->gate.culprit == UINT32_MAX)
+    rondo_store_relaxed_u32(&comm->gate.culprit, culprit);
+  rondo_store_release_u64(&comm->gate.last_run, completed); // G1
+  if (job->membership)
+    rondo_job_wake_members(job, comm);
+}
+
+void rondo_match_limit(struct rondo_job *job, const struct rondo_agreement_key *key,
+                       uint64_t completed, uint32_t culprit) {
+  const struct rondo_match_entry *m = rondo_match_entry_find(job, key->id);
+  for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
+    if (is_of_key(r, key))
+      comm_limit(job, r->comm, completed, culprit);
 }
 
 // ------------------------------------------------------------ deregistering ---
@@ -394,18 +455,6 @@ static void comm_drop_if_unused(struct rondo_match_entry *m, struct rondo_commun
   rondo_communicator_destroy(comm);
 }
 
-static void comm_limit_runs(struct rondo_job *job, const struct rondo_registration *registration,
-                            uint64_t completed) {
-  struct rondo_communicator *comm = registration->comm;
-  if (completed >= comm->gate.last_run)
-    return;
-  if (comm->gate.culprit == UINT32_MAX)
-    rondo_store_relaxed_u32(&comm->gate.culprit, registration->rank);
-  rondo_store_release_u64(&comm->gate.last_run, completed); // G1
-  if (job->membership)
-    rondo_job_wake_members(job, comm);
-}
-
 void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *registration,
                           uint64_t completed) {
   pthread_mutex_lock(&job->lock);
@@ -414,17 +463,14 @@ void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
   rondo_match_entry_remove(m, registration);
   if (registration->owner)
     RONDO_LIST_REMOVE(registration->owner->registrations, registration, next_owned);
-  comm_limit_runs(job, registration, completed);
-  if (job->membership)
-    rondo_processes_withdraw(job, registration, completed);
+  comm_limit(job, comm, completed, registration->rank);
+  rondo_offers_detach(job, registration);
+  rondo_agreeing_deregister(job, registration, completed);
   if (--comm->present == 0) {
     rondo_binding_unbind(&job->transports, comm);
-    for (struct rondo_registration *r = m->registrations; r; r = r->next)
-      if (r->comm == comm)
-        r->comm = NULL;
     comm_drop_if_unused(m, comm);
   }
-  if (job->membership && m->id.space == RONDO_SPACE_COMM)
+  if (job->agreeing)
     rondo_match_entry_drop_if_over(job, m);
   else
     rondo_match_entry_drop_if_even(job, m, registration);
@@ -443,7 +489,7 @@ int rondo_match_is_link_used(struct rondo_job *job, const struct rondo_proxy_lin
   const struct rondo_proxy_link_config *config = rondo_proxy_link_config(proxied);
   const struct rondo_match_entry *m = config->home;
   for (const struct rondo_registration *r = m->registrations; r; r = r->next)
-    if (r->comm == config->tag && r->process == RONDO_HERE && is_running(job, r))
+    if (r->comm == config->tag && is_running(job, r))
       return 1;
   return 0;
 }
@@ -458,9 +504,10 @@ void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *proxi
     comm->links[i].proxy_link = NULL;
     comm->links[i].is_owed = 0;
     // The producer may have deregistered and believe that all slots have arrived.
+    const struct rondo_agreement_failure failure =
+        failure_of(RONDO_ERR_PEER, comm->members[comm->links[i].from].rank);
     if (!is_whole && comm->present && !RONDO_FAULT(LOSS_UNTOLD))
-      comm_fail_everywhere(job, m, comm, RONDO_ERR_PEER, comm->members[comm->links[i].from].rank,
-                           "");
+      comm_fail_everywhere(job, m, comm, &failure);
   }
   comm_drop_if_unused(m, comm);
   rondo_match_entry_drop_if_over(job, m);
@@ -492,68 +539,20 @@ void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uin
   }
 }
 
-// Sends RELEASE for offered connectors that no rank here will write.
-static void offers_release(struct rondo_job *job, const struct rondo_registration *registration) {
-  for (uint32_t i = 0; i < registration->offer_count; i++) {
-    uint32_t from = registration->offers[i].from;
-    if (rondo_processes_where(job, registration->members[from]) != RONDO_HERE)
-      continue; // offered to another process
-    const struct rondo_link *link =
-        registration->comm
-            ? rondo_communicator_link(registration->comm, from, registration->position)
-            : NULL;
-    if (link && link->is_ready)
-      continue; // the end of our own registration releases it
-    struct rondo_message_short message =
-        rondo_message_about(registration->id, registration->generation, registration->rank);
-    message.other = registration->members[from];
-    rondo_processes_send(job, registration->process, RONDO_MESSAGE_RELEASE, &message,
-                         sizeof message);
+void rondo_match_offered(struct rondo_job *job, struct rondo_match_entry *m,
+                         const struct rondo_offers *offers) {
+  for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
+    if (!comm->present || comm->generation != offers->is.head->key.generation)
+      continue;
+    comm_bind(job, m, comm, offers);
+    comm_open(job, m, comm);
   }
-}
-
-void rondo_match_depart(struct rondo_job *job, struct rondo_match_entry *m,
-                        struct rondo_registration *registration, uint64_t completed) {
-  struct rondo_match_history *h = rondo_match_history_find(m, registration->rank);
-  if (h && registration->failed_status) {
-    h->failed_status = registration->failed_status;
-    h->failed_by = registration->failed_by;
-    h->failed_time = registration->generation;
-  }
-  rondo_match_entry_remove(m, registration);
-  if (registration->comm)
-    comm_limit_runs(job, registration, completed);
-  offers_release(job, registration);
-  rondo_match_release(job, m, registration->generation, registration->rank, UINT32_MAX);
-  free(registration);
-}
-
-// True if a communicator needs a rank that is gone.
-static bool is_dependent(const struct rondo_match_entry *m, const struct rondo_communicator *comm,
-                         uint32_t rank) {
-  const struct rondo_match_history *h = rondo_match_history_find(m, rank);
-  int has_come = h && h->times >= comm->generation;
-  for (uint32_t i = 0; i < comm->shape.nranks; i++)
-    if (comm->members[i].rank == rank)
-      return !has_come || rondo_match_entry_registration(m, rank, comm->generation) != NULL;
-  return false;
 }
 
 void rondo_match_lost(struct rondo_job *job, struct rondo_match_entry *m, uint32_t rank, int left) {
-  for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
-    if (!comm->present || !is_dependent(m, comm, rank))
-      continue;
-    comm_fail_everywhere(job, m, comm, RONDO_ERR_PEER, rank, "");
-  }
-  struct rondo_registration *after = NULL;
-  for (struct rondo_registration *r = m->registrations; r; r = after) {
-    after = r->next;
-    if (r->rank != rank || r->process == RONDO_HERE)
-      continue;
-    rondo_match_entry_remove(m, r);
-    free(r);
-  }
+  rondo_offers_forget(m, rank);
   // A lost rank may still be alive and writing: its connectors are not reused.
   if (left)
     rondo_match_release(job, m, 0, rank, UINT32_MAX);
+  rondo_match_entry_drop_if_over(job, m);
 }

@@ -5,6 +5,7 @@
 #ifndef RONDO_RUNTIME_JOB_MATCH_H
 #define RONDO_RUNTIME_JOB_MATCH_H
 
+#include "runtime/job/agreement.h"
 #include "runtime/job/match_entry.h"
 
 // ---- registrations of ranks here ----
@@ -23,26 +24,31 @@ void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registrati
 void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *registration,
                           uint64_t completed);
 
-// ---- messages from other processes ----
+// ---- what the agreement says (agreeing.h) ----
 
-// A registration has arrived. The match entry owns it from now on.
-void rondo_match_arrive(struct rondo_job *job, struct rondo_match_entry *m,
-                        struct rondo_registration *registration);
-// Another process says that a registration has failed, of a rank there or here.
-void rondo_match_fail(struct rondo_job *job, struct rondo_registration *registration, int status,
-                      uint32_t culprit);
-// A registration of another process has ended. Frees it.
-void rondo_match_depart(struct rondo_job *job, struct rondo_match_entry *m,
-                        struct rondo_registration *registration, uint64_t completed);
+// All members have registered the same.
+void rondo_match_agreed(struct rondo_job *job, const struct rondo_agreement_key *key);
+void rondo_match_failed(struct rondo_job *job, const struct rondo_agreement_key *key,
+                        const struct rondo_agreement_failure *failure);
+// Rank `culprit` has deregistered after `completed` runs.
+void rondo_match_limit(struct rondo_job *job, const struct rondo_agreement_key *key,
+                       uint64_t completed, uint32_t culprit);
+
+// ---- messages from other processes (offers.h) ----
+
+// Offers have arrived, and are in the match entry.
+void rondo_match_offered(struct rondo_job *job, struct rondo_match_entry *m,
+                         const struct rondo_offers *offers);
 // A producer in another process no longer writes to its connectors of generation `generation` (0:
 // of any) to rank `consumer` (UINT32_MAX: to any rank).
 void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uint64_t generation,
                          uint32_t producer, uint32_t consumer);
-// A rank of another process is gone. `left`: it left after it had ended all its registrations.
+// A rank of another process is gone. `left`: it left after it had ended all its registrations. The
+// agreement says what has failed. May drop the entry.
 void rondo_match_lost(struct rondo_job *job, struct rondo_match_entry *m, uint32_t rank, int left);
 
-// Continues a registration once the processes of all members are known: makes its links and
-// announces it.
+// Continues a registration once the processes of all members are known: makes its links and offers
+// its connectors.
 void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration);
 // Binds links that waited for an answer of another process.

@@ -3,8 +3,8 @@
 #include <search.h>
 #include <stdlib.h>
 
-#include "base/explore.h"
 #include "base/list.h"
+#include "runtime/job/offers.h"
 #include "runtime/transport/communicator.h"
 
 // ----------------------------------------------------------------- entries ---
@@ -15,6 +15,11 @@ static void entry_free(void *node) {
     struct rondo_communicator *comm = m->comms;
     m->comms = comm->next;
     rondo_communicator_destroy(comm);
+  }
+  while (m->offers) {
+    struct rondo_offers *offers = m->offers;
+    m->offers = offers->next;
+    free(offers);
   }
   free(m->histories);
   free(m);
@@ -84,21 +89,13 @@ void rondo_match_entry_drop_if_even(struct rondo_job *job, struct rondo_match_en
     const struct rondo_match_history *h = rondo_match_history_find(m, last->members[i]);
     if (!h || h->times != m->histories[0].times)
       return;
-    // Other processes count registrations too and would not drop the entry at the same time.
-    if (job->membership && !job->members[last->members[i]] && !RONDO_FAULT(EVEN_FORGOTTEN))
-      return;
   }
   entry_drop(job, m);
 }
 
 void rondo_match_entry_drop_if_over(struct rondo_job *job, struct rondo_match_entry *m) {
-  if (m->id.space != RONDO_SPACE_COMM || m->registrations || m->comms ||
-      m->history_count != m->nranks)
-    return;
-  for (uint32_t i = 0; i < m->history_count; i++)
-    if (m->histories[i].times != 1)
-      return;
-  entry_drop(job, m);
+  if (job->agreeing && !m->registrations && !m->comms && !m->offers)
+    entry_drop(job, m);
 }
 
 // --------------------------------------------------------------- histories ---
@@ -139,7 +136,6 @@ struct rondo_registration *rondo_match_entry_registration(const struct rondo_mat
 }
 
 void rondo_match_entry_add(struct rondo_match_entry *m, struct rondo_registration *registration) {
-  m->nranks = registration->nranks;
   registration->next = m->registrations;
   m->registrations = registration;
 }

@@ -1,4 +1,4 @@
-// A match entry: all registrations of one id, and how often each rank has registered it.
+// A match entry: all registrations of one id by ranks here, and what other processes offer for it.
 //
 // The lock of the job is held.
 #ifndef RONDO_RUNTIME_JOB_MATCH_ENTRY_H
@@ -9,19 +9,19 @@
 #include "runtime/job/job.h"
 #include "runtime/job/registration.h"
 
-// How often a rank has registered the id, and its last failure before that was known here.
+struct rondo_offers;
+
+// How often a rank has registered the id. The agreement counts in jobs of several processes.
 struct rondo_match_history {
   uint32_t rank;
-  int failed_status;
-  uint32_t failed_by;
-  uint64_t times, failed_time;
+  uint64_t times;
 };
 
 struct rondo_match_entry {
   LIST_ENTRY(rondo_match_entry) listed; // in `entry_list` of the job
   struct rondo_id id;
-  uint32_t nranks; // of the newest registration
   struct rondo_registration *registrations;
+  struct rondo_offers *offers; // of ranks of other processes
   struct rondo_communicator *comms;
   struct rondo_match_history *histories;
   uint32_t history_count, history_capacity;
@@ -42,8 +42,8 @@ void rondo_match_entries_free(struct rondo_job *job);
 // equally often.
 void rondo_match_entry_drop_if_even(struct rondo_job *job, struct rondo_match_entry *m,
                                     const struct rondo_registration *last);
-// Does the same for ids of communicators, which are used once, also if members are in other
-// processes. Not in a loop over the entries.
+// Drops the entry of a job of several processes if nothing is left in it. Does nothing in other
+// jobs. Not in a loop over the entries.
 void rondo_match_entry_drop_if_over(struct rondo_job *job, struct rondo_match_entry *m);
 
 // Find returns null if the rank has never registered the id. Get adds a history; null: no memory.

@@ -1,6 +1,6 @@
 // The messages between the processes of a job. They carry control, never data.
 //
-//   rondo_message_register_encode -> send (mesh.h) ... receive -> rondo_message_register_decode
+//   send (mesh.h) ... receive -> rondo_message_..._decode
 //
 // The sender of a message knew the job's secret. Every length and every index is checked
 // nevertheless. Numbers have the machine's byte order.
@@ -17,10 +17,10 @@
 
 // The `type` of a message of the mesh. Enum rondo_transport_message has the types of transports.
 enum rondo_message_type {
-  RONDO_MESSAGE_REGISTER = 17,   // a rank of the sender has registered a collective
-  RONDO_MESSAGE_DEREGISTER = 18, // that registration has ended
-  RONDO_MESSAGE_FAIL = 19,       // a registration of either side has failed
-  RONDO_MESSAGE_RELEASE = 20,    // the sender will not use these connectors of the receiver
+  // Of pairs of processes that a plan connects (offers.h).
+  RONDO_MESSAGE_OFFERS = 17,  // connectors of a registration there, for ranks here
+  RONDO_MESSAGE_DETACH = 18,  // that registration has ended
+  RONDO_MESSAGE_RELEASE = 20, // the sender will not use these connectors of the receiver
   // Of the folder order.
   RONDO_MESSAGE_JOURNAL = 24,       // where a rank of the sender writes its calls (journal.c)
   RONDO_MESSAGE_COMM_FAILED = 25,   // a communicator has failed (comm_failure.c)
@@ -34,55 +34,36 @@ enum rondo_message_type {
   RONDO_MESSAGE_ENTRY = 41    // what the sender knows of an entry
 };
 
-// REGISTER. Followed by nranks members (uint32_t, padded to 8 bytes), `count_count` counts of an
-// all-to-all-v (uint64_t: sent to each member, then received from each), and `offer_count` offers.
-struct rondo_message_register {
-  uint64_t id, generation, count;
-  int32_t kind, dtype, redop;
-  uint32_t root;
-  uint32_t rank, position, nranks;
-  uint32_t blocks, chunk_elems, slot_count;
-  uint32_t first_sequence;
-  uint32_t offer_count;
-  uint32_t count_count; // 2 × nranks, or 0
-  uint32_t space;       // of the id
+// OFFERS. Followed by `offer_count` offers (struct rondo_connector_offer). If the collective is an
+// all-to-all-v, two counts (uint64_t) for each offer follow: what the sender sends to the producer,
+// and what it expects from there.
+struct rondo_message_offers {
+  struct rondo_agreement_key key;
+  struct rondo_descriptor descriptor;
+  uint32_t rank, position; // of the sender
+  uint32_t offer_count, reserved;
 };
 
-// DEREGISTER, FAIL, RELEASE.
-struct rondo_message_short {
-  uint64_t id, generation;
-  uint32_t rank;      // RELEASE: the consumer, a rank of the receiver
-  uint32_t other;     // FAIL: the culprit; RELEASE: the producer
-  int32_t status;     // FAIL
-  uint32_t space;     // of the id
-  uint64_t completed; // DEREGISTER: runs that the rank has completed
-};
-
-// Makes a message about one registration; the caller sets the fields of its type.
-static inline struct rondo_message_short rondo_message_about(struct rondo_id id,
-                                                             uint64_t generation, uint32_t rank) {
-  struct rondo_message_short message = {
-      .id = id.number, .space = id.space, .generation = generation, .rank = rank};
-  return message;
-}
-
-// A decoded REGISTER message. The pointers point into the message.
-struct rondo_message_registration {
-  const struct rondo_message_register *head;
-  const uint32_t *members;
-  const uint64_t *counts;
+// A decoded OFFERS message. The pointers point into the message.
+struct rondo_offers_message {
+  const struct rondo_message_offers *head;
   const struct rondo_connector_offer *offers;
+  const uint64_t *counts; // null unless the collective is an all-to-all-v
 };
 
-size_t rondo_message_register_bytes(const struct rondo_message_register *head);
+size_t rondo_message_offers_bytes(const struct rondo_message_offers *head);
+// Decodes the offers of a job of `rank_count` ranks; `bytes` are 8-byte aligned. Returns false if
+// the message is invalid.
+bool rondo_message_offers_decode(const void *bytes, size_t size, uint32_t rank_count,
+                                 struct rondo_offers_message *out);
 
-// Writes a registration to `bytes` (rondo_message_register_bytes, 8-byte aligned).
-void rondo_message_register_encode(void *bytes, const struct rondo_message_registration *r);
-
-// Decodes a registration of a job of `rank_count` ranks. `bytes` are 8-byte aligned. Returns 0 if
-// the message is invalid, else 1.
-int rondo_message_register_decode(const void *bytes, size_t size, uint32_t rank_count,
-                                  struct rondo_message_registration *r);
+// DETACH, RELEASE.
+struct rondo_message_detach {
+  struct rondo_id id;
+  uint64_t generation;
+  uint32_t rank;     // DETACH: a rank of the sender; RELEASE: the consumer, a rank of the receiver
+  uint32_t producer; // RELEASE: a rank of the sender; else UINT32_MAX
+};
 
 // What a process knows of an entry of the agreement. Facts only come, they never go. OVER with
 // FAILED: the sender has no entry; this answers a message, and is not answered.

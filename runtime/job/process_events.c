@@ -5,7 +5,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "runtime/job/agreeing.h"
 #include "runtime/job/match.h"
+#include "runtime/job/offers.h"
 #include "runtime/job/processes.h"
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/proxy.h"
@@ -44,20 +46,10 @@ static void processes_count_competing(struct rondo_job *job) {
 
 // ----------------------------------------------------------------- settling ---
 
-// Settles in order of registration, because other processes count registrations. Settling removes
-// no registration from its entry.
 static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m) {
-  for (uint64_t after = 0;;) {
-    struct rondo_registration *first = NULL;
-    for (struct rondo_registration *r = m->registrations; r; r = r->next)
-      if (r->process == RONDO_HERE && !r->is_announced && r->generation > after &&
-          (!first || r->generation < first->generation))
-        first = r;
-    if (!first)
-      return;
-    rondo_match_settle(job, m, first);
-    after = first->is_announced ? after : first->generation;
-  }
+  for (struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (!r->has_offered)
+      rondo_match_settle(job, m, r);
 }
 
 static void entry_resume(struct rondo_job *job, struct rondo_match_entry *m) {
@@ -75,11 +67,14 @@ static void entries_resume(struct rondo_job *job) {
 static void rank_lose(struct rondo_job *job, uint32_t rank, int left) {
   if (job->gone[rank])
     return;
-  job->gone[rank] = 1;
+  job->gone[rank] = left ? RONDO_RANK_LEFT : RONDO_RANK_LOST;
   RONDO_JOB_CALL(job, lost, job, rank);
-  struct rondo_match_entry *m;
-  LIST_FOREACH (m, &job->entry_list, listed)
+  struct rondo_match_entry *next = NULL;
+  for (struct rondo_match_entry *m = LIST_FIRST(&job->entry_list); m; m = next) {
+    next = LIST_NEXT(m, listed);
     rondo_match_lost(job, m, rank, left);
+  }
+  rondo_agreeing_lose(job, rank);
 }
 
 static void process_lose(struct rondo_job *job, uint32_t process) {
@@ -89,13 +84,6 @@ static void process_lose(struct rondo_job *job, uint32_t process) {
     competing_set(job, job->competing_ranks - p->competing);
   p->competing = 0;
   rondo_transports_lose(&job->transports, process);
-}
-
-static bool has_rank_left(const struct rondo_job *job, uint32_t process) {
-  for (uint32_t r = 0; r < job->rank_count; r++)
-    if (!job->gone[r] && rondo_processes_where(job, r) == process)
-      return true;
-  return false;
 }
 
 // Treats a process as lost, and has it removed from the job.
@@ -135,7 +123,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
     rank_lose(job, ranks[i], left);
   for (uint32_t i = 0; i < rank_count; i++) {
     uint32_t process = rondo_processes_where(job, ranks[i]);
-    if (process < job->process_count && !has_rank_left(job, process))
+    if (process < job->process_count && !rondo_processes_has_rank(job, process))
       process_lose(job, process);
   }
   entries_resume(job);
@@ -145,98 +133,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
 
 // ---------------------------------------------------------------- receiving ---
 
-// A registration from another process, in one allocation.
-struct arrival {
-  struct rondo_registration registration; // first, so that freeing it frees the arrival
-  struct rondo_collective_desc desc;
-  uint64_t bytes[];
-};
-
-static struct rondo_registration *registration_unpack(struct rondo_job *job,
-                                                      const struct rondo_mesh_message *message) {
-  struct rondo_message_registration m;
-  struct arrival *a = calloc(1, sizeof *a + message->size);
-  if (!a)
-    return NULL;
-  memcpy(a->bytes, message->bytes, message->size);
-  if (!rondo_message_register_decode(a->bytes, message->size, job->rank_count, &m) ||
-      rondo_processes_where(job, m.head->rank) != message->from) {
-    free(a);
-    return NULL;
-  }
-  const struct rondo_message_register *h = m.head;
-  a->desc = (struct rondo_collective_desc){.kind = h->kind, .id = h->id, .count = h->count};
-  a->desc.dtype = h->dtype;
-  a->desc.redop = h->redop;
-  a->desc.root = h->root;
-  if (h->count_count) {
-    a->desc.send_counts = m.counts;
-    a->desc.recv_counts = m.counts + h->nranks;
-  }
-  struct rondo_registration *r = &a->registration;
-  *r = (struct rondo_registration){.id = {.number = h->id, .space = h->space},
-                                   .generation = h->generation,
-                                   .rank = h->rank,
-                                   .position = h->position,
-                                   .nranks = h->nranks,
-                                   .process = message->from,
-                                   .members = m.members,
-                                   .desc = &a->desc,
-                                   .offer_count = h->offer_count,
-                                   .offers = m.offers};
-  r->shape.blocks = h->blocks;
-  r->shape.chunk_elems = h->chunk_elems;
-  r->shape.slot_count = h->slot_count;
-  r->shape.first_sequence = h->first_sequence;
-  return r;
-}
-
 // Each receiver returns false if the message is invalid.
-static bool register_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct rondo_registration *r = registration_unpack(job, message);
-  struct rondo_match_entry *m = r ? rondo_match_entry_get(job, r->id) : NULL;
-  struct rondo_match_history *h = m ? rondo_match_history_get(m, r->rank) : NULL;
-  // Generations may be skipped: only registrations with a member in this process are sent here.
-  if (!h || r->generation <= h->times) {
-    free(r);
-    return false;
-  }
-  h->times = r->generation;
-  rondo_match_arrive(job, m, r);
-  return true;
-}
-
-// DEREGISTER, FAIL and RELEASE.
-static bool short_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct rondo_message_short s;
-  if (message->size != sizeof s)
-    return false;
-  memcpy(&s, message->bytes, sizeof s);
-  struct rondo_match_entry *m =
-      rondo_match_entry_find(job, (struct rondo_id){.number = s.id, .space = s.space});
-  if (!m)
-    return true;
-  if (message->type == RONDO_MESSAGE_RELEASE) {
-    rondo_match_release(job, m, s.generation, s.other, s.rank);
-    rondo_match_entry_drop_if_over(job, m);
-    return true;
-  }
-  struct rondo_registration *r = rondo_match_entry_registration(m, s.rank, s.generation);
-  if (!r)
-    return true; // it has ended here
-  if (message->type == RONDO_MESSAGE_DEREGISTER) {
-    if (r->process != message->from)
-      return false;
-    rondo_match_depart(job, m, r, s.completed);
-    rondo_match_entry_drop_if_over(job, m);
-    return true;
-  }
-  if (s.status <= RONDO_SUCCESS || s.status >= RONDO_IN_PROGRESS || s.other >= job->rank_count)
-    return false;
-  rondo_match_fail(job, r, s.status, s.other);
-  return true;
-}
-
 static bool transports_receive(struct rondo_job *job, struct rondo_mesh_message *message) {
   struct rondo_transport_arrival a = {.from = message->from,
                                       .type = message->type,
@@ -265,12 +162,13 @@ static bool message_receive(struct rondo_job *job, struct rondo_mesh_message *me
   case RONDO_MESSAGE_WINDOW:
   case RONDO_MESSAGE_PROXY:
     return transports_receive(job, message);
-  case RONDO_MESSAGE_REGISTER:
-    return register_receive(job, message);
-  case RONDO_MESSAGE_DEREGISTER:
-  case RONDO_MESSAGE_FAIL:
+  case RONDO_MESSAGE_OFFERS:
+  case RONDO_MESSAGE_DETACH:
   case RONDO_MESSAGE_RELEASE:
-    return short_receive(job, message);
+    return rondo_offers_receive(job, message);
+  case RONDO_MESSAGE_ENTRY:
+  case RONDO_MESSAGE_MEMBERS:
+    return rondo_agreeing_receive(job, message);
   default:
     return extension_receive(job, message);
   }
@@ -287,17 +185,6 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
     }
   }
   pthread_mutex_unlock(&job->lock);
-}
-
-void rondo_processes_free_arrivals(struct rondo_job *job) {
-  struct rondo_match_entry *m;
-  LIST_FOREACH (m, &job->entry_list, listed) {
-    while (m->registrations) {
-      struct rondo_registration *r = m->registrations;
-      m->registrations = r->next;
-      free(r);
-    }
-  }
 }
 
 // ------------------------------------------------------------------- roster ---
@@ -326,14 +213,23 @@ static int processes_create(struct rondo_job *job) {
   return RONDO_SUCCESS;
 }
 
+// Without memory for the roster, all ranks of other processes count as lost.
+static void roster_give_up(struct rondo_job *job) {
+  rondo_log(RONDO_LOG_ERROR, "no memory for the roster: all ranks of other processes are given up");
+  job->roster = RONDO_ROSTER_FAILED;
+  job->process_count = 0;
+  for (uint32_t r = 0; r < job->rank_count; r++)
+    if (!job->was_here[r])
+      rank_lose(job, r, 0);
+}
+
 static void on_roster(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   job->roster = RONDO_ROSTER_KNOWN;
-  if (processes_create(job) != RONDO_SUCCESS)
-    job->roster = RONDO_ROSTER_FAILED;
+  if (processes_create(job) != RONDO_SUCCESS || !rondo_agreeing_locate(job))
+    roster_give_up(job);
   processes_count_competing(job);
-  rondo_processes_send_early(job);
   RONDO_JOB_CALL(job, located, job);
   rondo_match_entries_visit(job, entry_settle);
   pthread_cond_broadcast(&job->attendance);
@@ -463,8 +359,7 @@ static bool process_is_awaited(const struct rondo_job *job, uint32_t process) {
   const struct rondo_match_entry *m;
   LIST_FOREACH (m, &job->entry_list, listed)
     for (const struct rondo_registration *r = m->registrations; r; r = r->next)
-      if (r->process == RONDO_HERE && r->comm->gate.state < RONDO_GATE_FAILED &&
-          is_blocked_on(job, r, process))
+      if (r->comm->gate.state < RONDO_GATE_FAILED && is_blocked_on(job, r, process))
         return true;
   return false;
 }

@@ -7,18 +7,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/numa_node.h"
-#include "runtime/job/match.h"
+#include "runtime/job/agreeing.h"
 #include "runtime/net/topology.h"
-#include "runtime/transport/link_binding.h"
 
 #define STOP_NS INT64_C(2000000000) // for queued messages when a job ends here
-
-// A registration that ended before the roster was known, with its REGISTER message.
-struct rondo_early {
-  struct rondo_early *next;
-  size_t size;
-  void *bytes;
-};
 
 // ---------------------------------------------------------- opening, closing ---
 
@@ -33,9 +25,9 @@ struct rondo_topology_place rondo_processes_place(const struct rondo_device *dev
 static int members_open(struct rondo_job *job, const struct rondo_config *cfg,
                         const struct rondo_device *device) {
   const struct rondo_topology_place place = rondo_processes_place(device);
-  job->early_end = &job->early;
   job->gone = calloc(job->rank_count, 1);
-  if (!job->gone)
+  job->agreeing = rondo_agreeing_create(job->rank_count);
+  if (!job->gone || !job->agreeing)
     return RONDO_ERR_NO_MEMORY;
   // Events wait for the lock, so that none runs before `job->membership` is set.
   pthread_mutex_lock(&job->lock);
@@ -69,11 +61,9 @@ void rondo_processes_close(struct rondo_job *job, int64_t join_ns) {
   pthread_mutex_unlock(&job->lock);
   rondo_members_calls->stop(job->membership, STOP_NS, join_ns);
   rondo_transports_disconnect(&job->transports);
-  rondo_processes_free_arrivals(job);
   if (job->competing_ranks)
     job->transports.device->driver->set_competing(job->competing_ranks, 0);
   job->roster = RONDO_ROSTER_FAILED;
-  rondo_processes_send_early(job);
   free(job->processes);
   job->processes = NULL;
 }
@@ -93,6 +83,13 @@ uint32_t rondo_processes_where(const struct rondo_job *job, uint32_t rank) {
 
 bool rondo_processes_is_rank_at(const struct rondo_job *job, uint32_t rank, uint32_t process) {
   return rank < job->rank_count && rondo_processes_where(job, rank) == process;
+}
+
+bool rondo_processes_has_rank(const struct rondo_job *job, uint32_t process) {
+  for (uint32_t r = 0; r < job->rank_count; r++)
+    if (!job->gone[r] && rondo_processes_where(job, r) == process)
+      return true;
+  return false;
 }
 
 static int transport_explain(char *why, size_t why_bytes, int transport, const char *text) {
@@ -148,123 +145,4 @@ void rondo_processes_send_all(struct rondo_job *job, const uint32_t *members, ui
     job->processes[process].mark = mark;
     rondo_processes_send(job, process, type, bytes, size);
   }
-}
-
-// ------------------------------------------------------------ registrations ---
-
-// Makes a REGISTER message and writes its size. Null: no memory.
-static void *register_message_make(const struct rondo_registration *r,
-                                   const struct rondo_connector_offer *offers, uint32_t offer_count,
-                                   size_t *size) {
-  const struct rondo_collective_desc *d = r->desc;
-  const struct rondo_message_register head = {.id = r->id.number,
-                                              .space = r->id.space,
-                                              .generation = r->generation,
-                                              .count = d->count,
-                                              .kind = d->kind,
-                                              .dtype = d->dtype,
-                                              .redop = d->redop,
-                                              .root = d->root,
-                                              .rank = r->rank,
-                                              .position = r->position,
-                                              .nranks = r->nranks,
-                                              .blocks = r->shape.blocks,
-                                              .chunk_elems = r->shape.chunk_elems,
-                                              .slot_count = r->shape.slot_count,
-                                              .first_sequence = r->shape.first_sequence,
-                                              .count_count =
-                                                  d->kind == RONDO_ALL_TO_ALL_V ? 2 * r->nranks : 0,
-                                              .offer_count = offer_count};
-  const struct rondo_message_registration message = {&head, r->members, d->send_counts, offers};
-  *size = rondo_message_register_bytes(&head);
-  void *bytes = malloc(*size);
-  if (bytes)
-    rondo_message_register_encode(bytes, &message);
-  return bytes;
-}
-
-void rondo_processes_send_failure(struct rondo_job *job, const struct rondo_registration *r,
-                                  int status, uint32_t culprit) {
-  struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
-  message.other = culprit;
-  message.status = status;
-  rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_FAIL, &message,
-                           sizeof message);
-}
-
-void rondo_processes_announce(struct rondo_job *job, struct rondo_registration *r) {
-  if (r->is_announced)
-    return;
-  r->is_announced = 1;
-  size_t size = 0;
-  void *bytes = NULL;
-  struct rondo_connector_offer *offers = malloc((r->plan->recv.count + 1) * sizeof *offers);
-  if (offers)
-    bytes = register_message_make(
-        r, offers,
-        rondo_binding_collect_offers(&job->transports, r->comm, r->plan, r->position, offers),
-        &size);
-  if (!bytes) {
-    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory to send it to other processes",
-              (unsigned long long)r->id.number);
-    rondo_job_fail(job, r, RONDO_ERR_NO_MEMORY);
-  } else {
-    rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_REGISTER, bytes, size);
-    uint32_t state = rondo_load_relaxed_u32(&r->comm->gate.state);
-    if (state >= RONDO_GATE_FAILED) // the other members do not know yet
-      rondo_processes_send_failure(job, r, (int)(state - RONDO_GATE_FAILED), r->comm->gate.culprit);
-  }
-  free(bytes);
-  free(offers);
-}
-
-// Keeps an ended registration until the roster is known: each process counts the registrations of
-// an id.
-static void early_add(struct rondo_job *job, const struct rondo_registration *r) {
-  struct rondo_early *early = malloc(sizeof *early);
-  void *bytes = early ? register_message_make(r, NULL, 0, &early->size) : NULL;
-  if (!bytes) {
-    free(early);
-    rondo_log(RONDO_LOG_ERROR, "deregister: id %llu: no memory to send it to other processes",
-              (unsigned long long)r->id.number);
-    return;
-  }
-  early->bytes = bytes;
-  early->next = NULL;
-  *job->early_end = early;
-  job->early_end = &early->next;
-}
-
-void rondo_processes_withdraw(struct rondo_job *job, struct rondo_registration *r,
-                              uint64_t completed) {
-  struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
-  message.completed = completed;
-  if (r->is_announced)
-    rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_DEREGISTER, &message,
-                             sizeof message);
-  else if (job->roster != RONDO_ROSTER_FAILED)
-    early_add(job, r);
-  if (job->roster == RONDO_ROSTER_KNOWN)
-    rondo_processes_send_early(job);
-}
-
-void rondo_processes_send_early(struct rondo_job *job) {
-  while (job->early) {
-    struct rondo_early *early = job->early;
-    struct rondo_message_registration r;
-    if (job->roster == RONDO_ROSTER_KNOWN &&
-        rondo_message_register_decode(early->bytes, early->size, job->rank_count, &r)) {
-      const struct rondo_message_short end =
-          rondo_message_about((struct rondo_id){.number = r.head->id, .space = r.head->space},
-                              r.head->generation, r.head->rank);
-      rondo_processes_send_all(job, r.members, r.head->nranks, RONDO_MESSAGE_REGISTER, early->bytes,
-                               early->size);
-      rondo_processes_send_all(job, r.members, r.head->nranks, RONDO_MESSAGE_DEREGISTER, &end,
-                               sizeof end);
-    }
-    job->early = early->next;
-    free(early->bytes);
-    free(early);
-  }
-  job->early_end = &job->early;
 }

@@ -19,7 +19,7 @@ struct rondo_process {
   uint8_t is_broken;  // the proxy no longer reaches it
   uint8_t is_awaited; // runs here waited for it at the last tick
   uint32_t competing; // ranks there that compete for this process's cores
-  uint64_t mark;      // of the last rondo_processes_send_all that included it
+  uint64_t mark;      // of the last round of messages that included it
 };
 
 // Opens the transports. If the job has several processes, starts to join it. Returns what
@@ -36,6 +36,8 @@ void rondo_processes_close(struct rondo_job *job, int64_t join_ns);
 uint32_t rondo_processes_where(const struct rondo_job *job, uint32_t rank);
 // True if a rank of the job is in that process: a message from there may speak for the rank.
 bool rondo_processes_is_rank_at(const struct rondo_job *job, uint32_t rank, uint32_t process);
+// True if a rank of that process has not gone.
+bool rondo_processes_has_rank(const struct rondo_job *job, uint32_t process);
 // Returns how this process reaches a rank (enum rondo_transport), or -1 if that is not known yet.
 // Writes the reason to `why`.
 int rondo_processes_transport(const struct rondo_job *job, const struct rondo_member *self,
@@ -50,19 +52,6 @@ void rondo_processes_send(struct rondo_job *job, uint32_t process, uint32_t type
 void rondo_processes_send_all(struct rondo_job *job, const uint32_t *members, uint32_t nranks,
                               uint32_t type, const void *bytes, size_t size);
 
-// Sends the failure of a registration to the processes of its members.
-void rondo_processes_send_failure(struct rondo_job *job, const struct rondo_registration *r,
-                                  int status, uint32_t culprit);
-
-// Sends a registration, its connector offers and its failure, if any, to the processes of the other
-// members.
-void rondo_processes_announce(struct rondo_job *job, struct rondo_registration *registration);
-// Sends the end of a registration to the same processes.
-void rondo_processes_withdraw(struct rondo_job *job, struct rondo_registration *registration,
-                              uint64_t completed);
-// Sends the registrations that ended before the roster was known.
-void rondo_processes_send_early(struct rondo_job *job);
-
 // ---- process_events.c ----
 
 // The events of the members and of the transports; their argument is the job.
@@ -70,7 +59,5 @@ extern const struct rondo_members_events rondo_job_members_events;
 extern const struct rondo_transports_events rondo_job_transport_events;
 // Starts a timer that checks the other processes four times in `peer_timeout_ns`.
 void rondo_processes_watch(struct rondo_job *job);
-// Frees the registrations that other processes have sent.
-void rondo_processes_free_arrivals(struct rondo_job *job);
 
 #endif // RONDO_RUNTIME_JOB_PROCESSES_H

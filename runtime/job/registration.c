@@ -5,7 +5,10 @@
 
 #include "base/log.h"
 
-static bool has_member(const struct rondo_registration *r, uint32_t rank) {
+#define SIDE_BYTES 224u // of the text about one side of a mismatch
+#define WHAT_COUNTS "counts for each other"
+
+bool rondo_registration_has_member(const struct rondo_registration *r, uint32_t rank) {
   for (uint32_t i = 0; i < r->nranks; i++)
     if (r->members[i] == rank)
       return true;
@@ -47,37 +50,62 @@ const char *rondo_registration_difference(const struct rondo_registration *a,
     return what;
   if (memcmp(a->members, b->members, a->nranks * sizeof *a->members) != 0)
     return "group";
-  return a->desc->kind == RONDO_ALL_TO_ALL_V && !has_equal_counts(a, b) ? "counts for each other"
-                                                                        : NULL;
+  return a->desc->kind == RONDO_ALL_TO_ALL_V && !has_equal_counts(a, b) ? WHAT_COUNTS : NULL;
+}
+
+// One side of an all-to-all-v: what it sends to rank `other` and expects from there.
+static void counts_describe(const struct rondo_registration *of, uint32_t rank, uint32_t other,
+                            const uint64_t *counts, char *text) {
+  (void)snprintf(text, SIDE_BYTES,
+                 "rank %u: all_to_all_v of %s, %llu to rank %u, %llu from it, %u ranks", rank,
+                 rondo_dtype_name(of->desc->dtype), (unsigned long long)counts[0], other,
+                 (unsigned long long)counts[1], of->nranks);
 }
 
 // Describes `r` for a comparison with `other`.
 static void registration_describe(const struct rondo_registration *r,
-                                  const struct rondo_registration *other, char *text,
-                                  size_t bytes) {
+                                  const struct rondo_registration *other, char *text) {
   const struct rondo_collective_desc *d = r->desc;
   const struct rondo_descriptor descriptor = rondo_registration_descriptor(r);
-  if (d->kind == RONDO_ALL_TO_ALL_V && d->send_counts && other->position < r->nranks)
-    (void)snprintf(text, bytes,
-                   "rank %u: all_to_all_v of %s, %llu to rank %u, %llu from it, %u ranks", r->rank,
-                   rondo_dtype_name(d->dtype), (unsigned long long)d->send_counts[other->position],
-                   other->rank, (unsigned long long)d->recv_counts[other->position], r->nranks);
-  else
-    rondo_descriptor_describe(&descriptor, r->rank, text, bytes);
+  if (d->kind == RONDO_ALL_TO_ALL_V && d->send_counts && other->position < r->nranks) {
+    const uint64_t counts[] = {d->send_counts[other->position], d->recv_counts[other->position]};
+    counts_describe(r, r->rank, other->rank, counts, text);
+  } else {
+    rondo_descriptor_describe(&descriptor, r->rank, text, SIDE_BYTES);
+  }
+}
+
+static void mismatch_report(const struct rondo_registration *of, const char *what,
+                            const char *const *sides, char *text) {
+  rondo_mismatch_describe(of->desc->id, what, sides[0], sides[1], text);
+  rondo_log(RONDO_LOG_ERROR, "%s", text);
 }
 
 void rondo_registration_report_mismatch(const struct rondo_registration *a,
                                         const struct rondo_registration *b, const char *what,
                                         char *text) {
-  char left[224];
-  char right[224];
-  registration_describe(a, b, left, sizeof left);
-  registration_describe(b, a, right, sizeof right);
-  rondo_mismatch_describe(a->desc->id, what, left, right, text);
-  rondo_log(RONDO_LOG_ERROR, "%s", text);
+  char left[SIDE_BYTES];
+  char right[SIDE_BYTES];
+  registration_describe(a, b, left);
+  registration_describe(b, a, right);
+  mismatch_report(a, what, (const char *const[]){left, right}, text);
+}
+
+void rondo_registration_report_counts(const struct rondo_registration *r, uint32_t other,
+                                      const uint64_t *theirs, char *text) {
+  char left[SIDE_BYTES];
+  char right[SIDE_BYTES];
+  uint32_t at = 0;
+  while (r->members[at] != other)
+    at++;
+  const uint64_t ours[] = {r->desc->send_counts[at], r->desc->recv_counts[at]};
+  counts_describe(r, r->rank, other, ours, left);
+  counts_describe(r, other, r->rank, theirs, right);
+  mismatch_report(r, WHAT_COUNTS, (const char *const[]){left, right}, text);
 }
 
 bool rondo_registration_is_match(const struct rondo_registration *a,
                                  const struct rondo_registration *b) {
-  return a->generation == b->generation && (has_member(a, b->rank) || has_member(b, a->rank));
+  return a->generation == b->generation &&
+         (rondo_registration_has_member(a, b->rank) || rondo_registration_has_member(b, a->rank));
 }

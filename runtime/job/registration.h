@@ -1,4 +1,4 @@
-// One rank's registration of one id.
+// A registration of one id by a rank of this process.
 #ifndef RONDO_RUNTIME_JOB_REGISTRATION_H
 #define RONDO_RUNTIME_JOB_REGISTRATION_H
 
@@ -10,7 +10,6 @@
 #include <rondo/rondo.h>
 
 struct rondo_communicator;
-struct rondo_connector_offer;
 struct rondo_plan;
 
 // The application's ids and the ids of communicators' calls are separate spaces. A collective is
@@ -40,26 +39,19 @@ struct rondo_owner {
 struct rondo_registration {
   struct rondo_registration *next; // of the match entry
   uint64_t generation;             // the n-th registration of the id on that rank
+  uint64_t group;                  // digest of the member list; 0: the job has one process
   struct rondo_id id;
   uint32_t rank, position, nranks;
-  uint32_t process;        // RONDO_HERE, or the process that sent it
   const uint32_t *members; // of the group; outlives the registration
   const struct rondo_collective_desc *desc;
   struct rondo_shape shape;
-  struct rondo_communicator *comm; // of a rank of another process: null until a member is here
-  // For a rank here.
+  struct rondo_communicator *comm;
   const struct rondo_plan *plan;
   uint64_t endpoints; // device memory for the endpoints, written before the gate opens
   const uint64_t *submitted, *completed; // runs; atomic
-  uint8_t is_announced;                  // it was sent to the processes of the other members
+  uint8_t has_offered;                   // its connectors, to the processes of the plan's peers
   struct rondo_owner *owner;             // null: the application
   struct rondo_registration *next_owned;
-  // For a rank of another process: its failure before any member was here, and its connector
-  // offers.
-  int failed_status;
-  uint32_t failed_by;
-  uint32_t offer_count;
-  const struct rondo_connector_offer *offers;
 };
 
 // What all members must agree on.
@@ -71,9 +63,14 @@ bool rondo_registration_is_match(const struct rondo_registration *a,
 // The name of the first property in which two registrations differ, or null.
 const char *rondo_registration_difference(const struct rondo_registration *a,
                                           const struct rondo_registration *b);
+bool rondo_registration_has_member(const struct rondo_registration *r, uint32_t rank);
 // Logs the mismatch and writes it to `text` (RONDO_REASON_BYTES).
 void rondo_registration_report_mismatch(const struct rondo_registration *a,
                                         const struct rondo_registration *b, const char *what,
                                         char *text);
+// The same for an all-to-all-v if `other`, a rank of another process, expects other counts than
+// `r`. `theirs`: what `other` sends to the rank of `r`, and what it expects from there.
+void rondo_registration_report_counts(const struct rondo_registration *r, uint32_t other,
+                                      const uint64_t *theirs, char *text);
 
 #endif // RONDO_RUNTIME_JOB_REGISTRATION_H

@@ -96,7 +96,7 @@ static int table_grow(struct rondo_rank *rank) {
 }
 
 // Writes the address of a page to the daemon's table before the first of its entries is used. Two
-// threads may write the same address.
+// threads may write the same address at once, also while a block reads it: it is one word.
 static int device_page_publish(struct rondo_rank *rank, uint32_t page) {
   uint64_t bit = UINT64_C(1) << page;
   if (rondo_load_acquire_u64(&rank->pages_on_device) & bit)
@@ -413,7 +413,6 @@ coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *req
     coll->registration = (struct rondo_registration){.id = request->id,
                                                      .owner = request->owner,
                                                      .rank = rank->cfg.rank,
-                                                     .process = RONDO_HERE,
                                                      .desc = &coll->desc,
                                                      .submitted = &coll->submitted,
                                                      .completed = &coll->completed,

@@ -57,7 +57,7 @@ uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
     struct rondo_link *link = rondo_communicator_link(comm, from, position);
     if (!link || link->process == RONDO_HERE || (link->is_proxied && !link->proxy_link))
       continue;
-    struct rondo_connector_offer offer = {.from = link->from};
+    struct rondo_connector_offer offer = {.from = comm->members[from].rank};
     if (link->is_proxied) {
       offer.at = rondo_proxy_link_number(link->proxy_link);
     } else {
@@ -111,7 +111,7 @@ static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
                                              uint32_t offer_count) {
   const struct rondo_connector_offer *offer = NULL;
   for (uint32_t i = 0; i < offer_count; i++)
-    if (offers[i].from == link->from)
+    if (offers[i].from == comm->members[link->from].rank)
       offer = &offers[i];
   if (!offer)
     return RONDO_BINDING_WAITS;

@@ -1,7 +1,7 @@
 // Binding: connects the links of a communicator with other processes on both sides.
 //
 //   locate (each member) -> rondo_communicator_connect -> open_proxied -> collect_offers
-//     -> the offers go to the peers -> bind (each link, when its peer's registration is here)
+//     -> the offers go to the peers -> bind (each link, when its peer's offers are here)
 //     -> write_endpoints -> the gate opens ... unbind
 //
 // The consumer of a link owns its connectors and offers them; the producer takes the offer. Part of
@@ -12,8 +12,8 @@
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/transports.h"
 
-// Where the connectors lie through which position `from` sends to the rank that registers. Sent
-// between processes.
+// Where the connectors lie through which rank `from` sends to the rank that registers. Sent between
+// processes.
 struct rondo_connector_offer {
   uint32_t from;
   uint32_t place;        // of the sender: 0, the arena; 1, the range; 2, the window
@@ -50,7 +50,7 @@ enum rondo_binding {
   RONDO_BINDING_READY = 1,
   RONDO_BINDING_UNSOUND = 2 // the offer cannot be used
 };
-// Binds one link to another process; `offers` are those of the peer's registration.
+// Binds one link to another process; `offers` are those of the peer.
 enum rondo_binding rondo_binding_bind(struct rondo_transports *t,
                                       const struct rondo_communicator *comm,
                                       struct rondo_link *link,

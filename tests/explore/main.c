@@ -71,6 +71,7 @@ static const char *const faults[] = {
     "look_from_front",
     "spins_in_vain",
     "cqe_half_read",
+    "offers_unchecked",
     // The next ones: agree.c.
     "agreed_early",
     "over_early",

@@ -50,8 +50,8 @@ static struct {
   struct rondo_message_part parts[MOST_PARTS];
   int fds[MOST_PARTS];
   uint32_t part_count;
-  uint64_t registration[128];
-  size_t registration_bytes;
+  uint64_t offers[128];
+  size_t offers_bytes;
 } other;
 
 // ------------------------------------------------------------------ the mesh ---
@@ -85,9 +85,9 @@ static void on_sent(const struct rondo_mesh_send *m) {
     memcpy(&other.parts[other.part_count], m->bytes, m->size);
     other.fds[other.part_count++] = fcntl(m->fds[0], F_DUPFD_CLOEXEC, 0);
   }
-  if (m->type == RONDO_MESSAGE_REGISTER && m->size <= sizeof other.registration) {
-    memcpy(other.registration, m->bytes, m->size);
-    other.registration_bytes = m->size;
+  if (m->type == RONDO_MESSAGE_OFFERS && m->size <= sizeof other.offers) {
+    memcpy(other.offers, m->bytes, m->size);
+    other.offers_bytes = m->size;
   }
   if (m->type != RONDO_MESSAGE_WINDOW)
     return;
@@ -178,19 +178,19 @@ static void say_word(struct rondo_fuzz_input *in, uint32_t how) {
   say(RONDO_MESSAGE_WINDOW, &n, how & 32 ? sizeof n - 1 : sizeof n, -1);
 }
 
-// What this process has said of its collective, as the other would, and where it has its
+// What this process has offered for its collective, as the other would, and where it has its
 // connectors.
 static void announce(struct rondo_fuzz_input *in, uint32_t how) {
   uint64_t bytes[128];
-  size_t size = other.registration_bytes;
-  struct rondo_message_registration r;
+  size_t size = other.offers_bytes;
+  struct rondo_offers_message m;
   if (!size)
     return;
-  memcpy(bytes, other.registration, size);
-  struct rondo_message_register *head = (struct rondo_message_register *)bytes;
+  memcpy(bytes, other.offers, size);
+  struct rondo_message_offers *head = (struct rondo_message_offers *)bytes;
   head->rank = head->position = 1;
-  head->generation += how >> 4;
-  if (rondo_message_register_decode(bytes, size, 2, &r) && head->offer_count) {
+  head->key.generation += how >> 4;
+  if (rondo_message_offers_decode(bytes, size, 2, &m) && head->offer_count) {
     struct rondo_connector_offer *offer =
         &((struct rondo_connector_offer *)((char *)bytes + size))[-1];
     offer->from = 0;
@@ -200,7 +200,7 @@ static void announce(struct rondo_fuzz_input *in, uint32_t how) {
   }
   if (how & 4)
     spoil(in, bytes, size);
-  say(RONDO_MESSAGE_REGISTER, bytes, size, -1);
+  say(RONDO_MESSAGE_OFFERS, bytes, size, -1);
 }
 
 // Time passes, in which the other process does its part.

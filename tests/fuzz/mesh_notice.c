@@ -1,7 +1,7 @@
-// Members that know the secret and say anything about registrations: what is read is written back
-// as it was, and a process that has registered something itself lives through it.
+// Members that know the secret and say anything about registrations: what is read lies within the
+// message, and a process that has registered something itself lives through it.
 //
-// The first byte, below 8, says which: 0 to 3 a registration to take apart; 4 to 7 things that
+// The first byte, below 8, says which: 0 to 3 offers to take apart; 4 to 7 things that
 // happen to a process with two collectives, one byte each with what follows it: see `happen`.
 // Inputs that begin otherwise are left out: a run takes a millisecond.
 #include <fcntl.h>
@@ -32,27 +32,22 @@
 
 static void take_apart(struct rondo_fuzz_input *in) {
   static uint64_t bytes[BYTES / 8];
-  static uint64_t again[BYTES / 8];
-  struct rondo_message_registration r;
-  struct rondo_message_registration s;
+  struct rondo_offers_message m;
   uint32_t rank_count = 1 + (uint32_t)rondo_fuzz_take(in, 1) % 16;
   size_t size = in->size < BYTES ? in->size : BYTES;
   memset(bytes, 0, sizeof bytes);
   if (size)
     memcpy(bytes, in->data, size);
-  if (!rondo_message_register_decode(bytes, size, rank_count, &r))
+  if (!rondo_message_offers_decode(bytes, size, rank_count, &m))
     return;
-  const struct rondo_message_register *h = r.head;
-  RONDO_FUZZ_CHECK(h->nranks <= rank_count && h->position < h->nranks && h->rank < rank_count);
-  RONDO_FUZZ_CHECK((const char *)(r.offers + h->offer_count) == (const char *)bytes + size);
-  RONDO_FUZZ_CHECK(rondo_message_register_bytes(h) == size);
-  rondo_message_register_encode(again, &r);
-  RONDO_FUZZ_CHECK(rondo_message_register_decode(again, size, rank_count, &s));
-  RONDO_FUZZ_CHECK(memcmp(r.head, s.head, sizeof *h) == 0);
-  RONDO_FUZZ_CHECK(memcmp(r.members, s.members, h->nranks * sizeof *r.members) == 0);
-  RONDO_FUZZ_CHECK(memcmp(r.offers, s.offers, h->offer_count * sizeof *r.offers) == 0);
-  if (h->count_count)
-    RONDO_FUZZ_CHECK(memcmp(r.counts, s.counts, h->count_count * sizeof *r.counts) == 0);
+  const struct rondo_message_offers *h = m.head;
+  const void *end = (const char *)bytes + size;
+  RONDO_FUZZ_CHECK(h->rank < rank_count && h->position < h->descriptor.nranks);
+  RONDO_FUZZ_CHECK(rondo_message_offers_bytes(h) == size);
+  RONDO_FUZZ_CHECK(m.counts ? (const void *)(m.counts + 2 * (size_t)h->offer_count) == end
+                            : (const void *)(m.offers + h->offer_count) == end);
+  for (uint32_t i = 0; i < h->offer_count; i++)
+    RONDO_FUZZ_CHECK(m.offers[i].from < rank_count);
 }
 
 // ------------------------------------------------------------ what is sent ---
@@ -72,12 +67,21 @@ struct answer {
 
 static uint64_t asked_round; // of the question that was sent last; 0: none
 
-// Of what is sent registrations are kept.
-static struct {
+// Of what is sent, the first offers and what the agreement says are kept.
+struct kept {
   size_t sizes[COLLECTIVES];
-  uint64_t registrations[COLLECTIVES][64];
+  uint64_t messages[COLLECTIVES][64];
   uint32_t count;
-} kept;
+};
+static struct kept kept_offers, kept_entries;
+
+static void keep_in(struct kept *kept, const struct rondo_mesh_send *message) {
+  if (kept->count == COLLECTIVES)
+    return;
+  RONDO_FUZZ_CHECK(message->size <= sizeof kept->messages[0]);
+  kept->sizes[kept->count] = message->size;
+  memcpy(kept->messages[kept->count++], message->bytes, message->size);
+}
 
 static void keep(const struct rondo_mesh_send *message) {
   RONDO_FUZZ_CHECK(message->to == 1);
@@ -86,11 +90,10 @@ static void keep(const struct rondo_mesh_send *message) {
     memcpy(&round, message->bytes, sizeof round);
     rondo_store_release_u64(&asked_round, round);
   }
-  if (message->type != RONDO_MESSAGE_REGISTER || kept.count == COLLECTIVES)
-    return;
-  RONDO_FUZZ_CHECK(message->size <= sizeof kept.registrations[0]);
-  kept.sizes[kept.count] = message->size;
-  memcpy(kept.registrations[kept.count++], message->bytes, message->size);
+  if (message->type == RONDO_MESSAGE_OFFERS)
+    keep_in(&kept_offers, message);
+  if (message->type == RONDO_MESSAGE_ENTRY)
+    keep_in(&kept_entries, message);
 }
 
 // --------------------------------------------------------------- happenings ---
@@ -119,38 +122,62 @@ static void greet(struct rondo_fuzz_input *in) {
   close(fd);
 }
 
-// What rank 0 has said of a collective, as another rank would say it, and then spoilt.
-static void announce(struct rondo_fuzz_input *in) {
-  uint32_t which = (uint32_t)rondo_fuzz_take(in, 1);
+// What rank 0 has offered for a collective, as another rank would, and then spoilt.
+static void offer(struct rondo_fuzz_input *in, uint32_t which) {
   struct {
-    struct rondo_message_register head;
+    struct rondo_message_offers head;
     uint64_t rest[48];
   } message;
-  if (kept.count < COLLECTIVES)
+  struct rondo_offers_message m;
+  if (kept_offers.count < COLLECTIVES)
     return;
-  size_t size = kept.sizes[which % COLLECTIVES];
-  memcpy(&message, kept.registrations[which % COLLECTIVES], size);
+  size_t size = kept_offers.sizes[which % COLLECTIVES];
+  memcpy(&message, kept_offers.messages[which % COLLECTIVES], size);
   message.head.rank = message.head.position = 1 + which / COLLECTIVES % (RANKS - 1);
-  struct rondo_message_registration r;
-  if (rondo_message_register_decode(&message, size, RANKS, &r) && message.head.offer_count) {
-    struct rondo_connector_offer *offer =
-        &((struct rondo_connector_offer *)((char *)&message + size))[-1];
-    offer->from = 0;
+  if (rondo_message_offers_decode(&message, size, RANKS, &m) && message.head.offer_count)
+    ((struct rondo_connector_offer *)((char *)&message + size))[-1].from = 0;
+  spoil(in, &message, size);
+  rondo_hand_mesh_say(RONDO_MESSAGE_OFFERS, &message, size, -1);
+}
+
+// What this process has said of an entry, as its parent or child in the tree would, with other
+// facts.
+static void agree(struct rondo_fuzz_input *in, uint32_t which) {
+  struct {
+    struct rondo_message_entry head;
+    uint64_t rest[48];
+  } message;
+  if (kept_entries.count < COLLECTIVES)
+    return;
+  size_t size = kept_entries.sizes[which % COLLECTIVES];
+  memcpy(&message, kept_entries.messages[which % COLLECTIVES], size);
+  message.head.rank = 1;
+  message.head.facts = RONDO_ENTRY_PROPOSED | (uint32_t)rondo_fuzz_take(in, 1);
+  if (message.head.facts & RONDO_ENTRY_FAILED) {
+    message.head.facts = RONDO_ENTRY_FAILED;
+    message.head.status = RONDO_ERR_ABORTED;
+    message.head.culprit = message.head.other = 1;
   }
   spoil(in, &message, size);
-  rondo_hand_mesh_say(RONDO_MESSAGE_REGISTER, &message, size, -1);
+  rondo_hand_mesh_say(RONDO_MESSAGE_ENTRY, &message, size, -1);
+}
+
+static void announce(struct rondo_fuzz_input *in) {
+  uint32_t which = (uint32_t)rondo_fuzz_take(in, 1);
+  if (which & 128)
+    agree(in, which);
+  else
+    offer(in, which);
 }
 
 static void take_leave(struct rondo_fuzz_input *in) {
-  static const uint32_t types[] = {RONDO_MESSAGE_DEREGISTER, RONDO_MESSAGE_FAIL,
-                                   RONDO_MESSAGE_RELEASE};
   uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
-  struct rondo_message_short n = {.id = 1 + how % COLLECTIVES, .generation = 1};
+  struct rondo_message_detach n = {.id.number = 1 + how % COLLECTIVES, .generation = 1};
   n.rank = how / 2 % RANKS;
-  n.other = how / 8 % RANKS;
-  n.status = RONDO_ERR_ABORTED;
+  n.producer = how / 8 % RANKS;
   spoil(in, &n, sizeof n);
-  rondo_hand_mesh_say(types[how / 32 % 3], &n, sizeof n, -1);
+  rondo_hand_mesh_say(how / 32 % 2 ? RONDO_MESSAGE_RELEASE : RONDO_MESSAGE_DETACH, &n, sizeof n,
+                      -1);
 }
 
 static void say_anything(struct rondo_fuzz_input *in) {
@@ -262,7 +289,8 @@ static void live_through(struct rondo_fuzz_input *in) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   struct rondo_context ctx;
   struct rondo_collective colls[COLLECTIVES];
-  memset(&kept, 0, sizeof kept);
+  memset(&kept_offers, 0, sizeof kept_offers);
+  memset(&kept_entries, 0, sizeof kept_entries);
   rondo_hand_mesh_put();
   rondo_hand_mesh.sent = keep;
   cfg.id.bytes[0] = 7;

@@ -155,21 +155,23 @@ static void fill(void *dst, int value, size_t bytes) {
   free(values);
 }
 
-// A kernel may work on small data meanwhile, so they are copied word by word, as a device does.
+// A kernel may work on small data meanwhile, and another copy may write the same, so they are
+// copied word by word, as a device does.
 static void copy(void *dst, const void *src, size_t bytes) {
   if (fake.options.script) {
     copy_scripted(dst, src, bytes);
     return;
   }
   uint64_t words[SMALL_BYTES / sizeof(uint64_t)];
-  int is_of_words = (uintptr_t)src % sizeof words[0] == 0 && bytes % sizeof words[0] == 0;
+  int is_of_words = ((uintptr_t)src | (uintptr_t)dst | bytes) % sizeof words[0] == 0;
   if (!is_of_words || bytes > sizeof words) {
     memmove(dst, src, bytes);
     return;
   }
   for (size_t i = 0; i < bytes / sizeof words[0]; i++)
     words[i] = __atomic_load_n((const uint64_t *)src + i, __ATOMIC_RELAXED);
-  memcpy(dst, words, bytes);
+  for (size_t i = 0; i < bytes / sizeof words[0]; i++)
+    __atomic_store_n((uint64_t *)dst + i, words[i], __ATOMIC_RELAXED);
 }
 
 void fake_execute(struct fake_op *op) {
