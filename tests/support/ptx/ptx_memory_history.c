@@ -215,8 +215,8 @@ static void history_forget_before(struct ptx_memory *m, struct granule *g, uint3
   g->write_count = kept;
 }
 
-// Who reads older writes than a weak one races with it, so one such write is enough. This keeps the
-// histories of payload short.
+// A load that may still return a write older than a weak write races with the weak write. One
+// older write is enough to show that, so histories of payload stay short.
 static void history_cap(const struct operation *op) {
   struct granule *g = op->granule;
   uint32_t most = op->access.order == PTX_WEAK ? 2 : op->m->options.history, count = 0;

@@ -1,5 +1,5 @@
-// Places for virtual registers. A kernel has tens of thousands of them, of which some hundreds are
-// live at a time: those that are never live together share a place.
+// Places for virtual registers. A kernel has tens of thousands of them. Only some hundreds are live
+// at a time, and those that are never live together share a place.
 //
 // A virtual register is taken to be live from its first to its last instruction in the order of
 // the text, blocks that it is live through included. A register that may be read before it is
