@@ -43,6 +43,7 @@ static void job_free(struct rondo_job *j) {
   rondo_match_entries_free(j);
   RONDO_JOB_CALL(j, close, j);
   rondo_transports_close(&j->transports);
+  pthread_cond_destroy(&j->written);
   pthread_cond_destroy(&j->attendance);
   pthread_mutex_destroy(&j->lock);
   rondo_agreeing_destroy(j->agreeing);
@@ -73,6 +74,7 @@ static struct rondo_job *job_alloc(const struct rondo_job_request *request) {
   j->extensions = request->extensions;
   pthread_mutex_init(&j->lock, NULL);
   rondo_condition_init(&j->attendance);
+  rondo_condition_init(&j->written);
   return j;
 }
 

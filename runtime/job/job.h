@@ -13,6 +13,7 @@
 #define RONDO_RUNTIME_JOB_JOB_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -84,6 +85,11 @@ struct rondo_job {
   void *entries;                             // tree (search.h) of struct rondo_match_entry, by id
   LIST_HEAD(, rondo_match_entry) entry_list; // all entries of the tree
   struct rondo_transports transports;
+  // Device work (device_work.h).
+  struct rondo_communicator *unwritten; // list of communicators with writes to devices
+  pthread_cond_t written;               // broadcast when a thread has written for a communicator
+  struct rondo_pool_want want;          // memory that registrations wait for
+  bool is_supplying;                    // a thread asks the driver for it
   // For jobs of several processes (processes.h).
   struct rondo_mesh *mesh;  // null: the job is in this process alone
   int roster;               // enum rondo_roster_state

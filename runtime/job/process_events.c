@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/job/agreeing.h"
+#include "runtime/job/device_work.h"
 #include "runtime/job/match.h"
 #include "runtime/job/offers.h"
 #include "runtime/job/processes.h"
@@ -46,14 +47,8 @@ static void processes_count_competing(struct rondo_job *job) {
 
 // ----------------------------------------------------------------- settling ---
 
-static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m) {
-  for (struct rondo_registration *r = m->registrations; r; r = r->next)
-    if (!r->has_offered)
-      rondo_match_settle(job, m, r);
-}
-
 static void entry_resume(struct rondo_job *job, struct rondo_match_entry *m) {
-  entry_settle(job, m);
+  rondo_match_settle_all(job, m);
   rondo_match_rebind(job, m);
 }
 
@@ -104,7 +99,7 @@ static void processes_give_up_failed(void *arg) {
   for (uint32_t p = 0; p < job->process_count; p++)
     if (job->processes[p].is_failed)
       process_give_up(job, p);
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason,
@@ -126,7 +121,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
   }
   entries_resume(job);
   pthread_cond_broadcast(&job->attendance);
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 // ---------------------------------------------------------------- receiving ---
@@ -193,7 +188,7 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
       process_give_up(job, message->from);
     }
   }
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 // ------------------------------------------------------------------- roster ---
@@ -240,9 +235,9 @@ static void on_roster(void *arg) {
     roster_give_up(job);
   processes_count_competing(job);
   RONDO_JOB_CALL(job, located, job);
-  rondo_match_entries_visit(job, entry_settle);
+  rondo_match_entries_visit(job, rondo_match_settle_all);
   pthread_cond_broadcast(&job->attendance);
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 const struct rondo_mesh_events rondo_job_mesh_events = {on_roster, on_receive, on_lost};
@@ -299,7 +294,7 @@ static void processes_give_up_broken(void *arg) {
     rondo_log(RONDO_LOG_ERROR, "process %u is given up: the network no longer reaches it", p);
     process_evict(job, p);
   }
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 static void on_broken(void *owner, uint32_t process, const char *text) {
@@ -413,7 +408,7 @@ static void on_tick(void *arg) {
   }
   job->tick_ns = now_ns + period_ns;
   (void)rondo_mesh_calls->after(job->mesh, period_ns, on_tick, job);
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 void rondo_processes_watch(struct rondo_job *job) {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/lock.h"
-#include "runtime/job/match.h"
 #include "runtime/order/comm_end.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 
@@ -18,8 +17,6 @@ int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __real_rondo_job_register(struct rondo_job *job, struct rondo_registration *registration);
-int __wrap_rondo_job_register(struct rondo_job *job, struct rondo_registration *registration);
 int __real_rondo_comm_end_call(struct rondo_comm_end *end,
                                const struct rondo_comm_call_request *request,
                                struct rondo_ticket *ticket);
@@ -42,13 +39,6 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex) {
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex) {
   held--;
   return __real_pthread_mutex_unlock(mutex);
-}
-
-int __wrap_rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
-  allowed++;
-  int status = __real_rondo_job_register(job, registration);
-  allowed--;
-  return status;
 }
 
 int __wrap_rondo_comm_end_call(struct rondo_comm_end *end,

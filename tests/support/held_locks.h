@@ -4,8 +4,8 @@
 //
 //   rondo_test_watch_locks -> ... -> rondo_test_has_called_with_lock
 //
-// Two locks are allowed: that of the job while a rank registers, and that of a communicator during
-// a call, which decides the order of calls (docs/transports.md).
+// One lock is allowed: that of a communicator during a call, which decides the order of calls
+// (docs/transports.md).
 #ifndef RONDO_TESTS_SUPPORT_HELD_LOCKS_H
 #define RONDO_TESTS_SUPPORT_HELD_LOCKS_H
 
