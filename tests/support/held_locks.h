@@ -3,9 +3,6 @@
 // base/lock.h is counted in debug builds only.
 //
 //   rondo_test_watch_locks -> ... -> rondo_test_has_called_with_lock
-//
-// One lock is allowed: that of a communicator during a call, which decides the order of calls
-// (docs/transports.md).
 #ifndef RONDO_TESTS_SUPPORT_HELD_LOCKS_H
 #define RONDO_TESTS_SUPPORT_HELD_LOCKS_H
 
