@@ -5,6 +5,7 @@
 #include "runtime/job/job.h"
 #include "runtime/job/match.h"
 #include "runtime/transport/communicator.h"
+#include "runtime/transport/mapped.h"
 
 #define AWAIT_NS UINT64_C(60000000000) // as long as the CUDA backend waits for a copy
 
@@ -75,6 +76,8 @@ void rondo_job_unlock(struct rondo_job *job) {
       comm_write(job, job->unwritten);
     else if (rondo_pool_is_wanted(&job->want) && !job->is_supplying)
       want_supply(job);
+    else if (rondo_mapped_work(&job->transports))
+      rondo_match_entries_visit(job, rondo_match_rebind);
     else
       break;
   }

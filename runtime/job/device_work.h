@@ -4,8 +4,9 @@
 //
 //   lock -> change, rondo_device_work_add ... -> rondo_job_unlock: { unlock -> work -> lock } ...
 //
-// There is work of two kinds: connector memory that a registration lacks (`want` of the job), and
-// writes to devices (`writes` of a communicator). One thread at a time writes for a communicator,
+// There is work of three kinds: connector memory that a registration lacks (`want` of the job),
+// writes to devices (`writes` of a communicator), and memory of other processes that has to be
+// page-locked or unmapped (rondo_mapped_work). One thread at a time writes for a communicator,
 // which keeps the writes in order and the communicator alive. Drivers whose devices the CPU
 // accesses directly never leave any work.
 #ifndef RONDO_RUNTIME_JOB_DEVICE_WORK_H

@@ -71,6 +71,8 @@ enum rondo_rank_end { RONDO_RANK_LEFT = 1, RONDO_RANK_LOST = 2 };
 
 struct rondo_job {
   struct rondo_job *next;
+  bool is_opening; // in the list of jobs, but of no use yet
+  bool is_joining; // a rank is being added; the next one waits
   struct rondo_unique_id id;
   uint32_t simulated_process; // tests: number of the process that is simulated; else 0
   uint32_t rank_count;

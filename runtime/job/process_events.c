@@ -271,6 +271,8 @@ static void on_after(void *owner, uint64_t delay_ns, void (*call)(void *arg), vo
 
 static void on_resume(void *owner) { entries_resume(owner); }
 
+static void on_unlock(void *owner) { rondo_job_unlock(owner); }
+
 static void on_link_over(void *owner, struct rondo_proxy_link *link, int is_whole) {
   struct rondo_job *job = owner;
   pthread_mutex_lock(&job->lock);
@@ -345,6 +347,7 @@ static int on_is_busy(void *owner) {
 const struct rondo_transports_events rondo_job_transport_events = {.send = on_send,
                                                                    .after = on_after,
                                                                    .resume = on_resume,
+                                                                   .unlock = on_unlock,
                                                                    .link_over = on_link_over,
                                                                    .broken = on_broken,
                                                                    .notify = on_notify,

@@ -30,6 +30,16 @@ void rondo_pins_fini(struct rondo_pins *pins) {
   *pins = (struct rondo_pins){0};
 }
 
+bool rondo_pins_is_covered(struct rondo_pins *pins, const void *memory, uint64_t bytes) {
+  uint64_t at = (uint64_t)((const char *)memory - pins->base);
+  pthread_mutex_lock(&pins->lock);
+  bool is_covered = pins->chunks != NULL;
+  for (uint64_t i = at / CHUNK_BYTES; i * CHUNK_BYTES < at + bytes && is_covered; i++)
+    is_covered = pins->chunks[i] == CHUNK_IS_PINNED;
+  pthread_mutex_unlock(&pins->lock);
+  return is_covered;
+}
+
 // Page-locks a chunk, or waits for another thread that does so. The lock is held, and released
 // meanwhile.
 static int chunk_pin(struct rondo_pins *pins, uint64_t i, char *why) {

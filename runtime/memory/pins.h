@@ -6,6 +6,7 @@
 #define RONDO_RUNTIME_MEMORY_PINS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/driver/driver.h"
@@ -23,6 +24,9 @@ struct rondo_pins {
 void rondo_pins_init(struct rondo_pins *pins, struct rondo_device *device, void *base,
                      uint64_t bytes);
 void rondo_pins_fini(struct rondo_pins *pins);
+
+// True if the chunks of `bytes` at `memory` are page-locked. Any thread.
+bool rondo_pins_is_covered(struct rondo_pins *pins, const void *memory, uint64_t bytes);
 
 // Any thread; the driver may wait for the device, so the caller holds no lock.
 //

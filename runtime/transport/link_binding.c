@@ -1,6 +1,7 @@
 #include "runtime/transport/link_binding.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/log.h"
@@ -125,11 +126,14 @@ static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
       offer->stride_bytes > UINT64_MAX / comm->shape.blocks ||
       offer->place > offer_place(RONDO_PLACE_WINDOW))
     return RONDO_BINDING_UNSOUND;
+  bool waits = false;
   link->at.device = comm->members[link->from].device;
   link->at.kind = RONDO_PLACE_EXPORTED + (int)offer->place;
   link->stride_bytes = offer->stride_bytes;
   link->first = rondo_mapped_find(t, link->process, link->at.kind, offer->at,
-                                  offer->stride_bytes * comm->shape.blocks);
+                                  offer->stride_bytes * comm->shape.blocks, &waits);
+  if (waits)
+    return RONDO_BINDING_WAITS;
   return link->first ? link_write_exported(t, comm, link) : RONDO_BINDING_UNSOUND;
 }
 

@@ -46,7 +46,7 @@ static inline void rondo_binding_wake(const struct rondo_transports *t,
 }
 
 enum rondo_binding {
-  RONDO_BINDING_WAITS = 0, // for an offer or an answer of the peer
+  RONDO_BINDING_WAITS = 0, // for an offer or an answer of the peer, or for rondo_mapped_work
   RONDO_BINDING_READY = 1,
   RONDO_BINDING_UNSOUND = 2 // the offer cannot be used
 };

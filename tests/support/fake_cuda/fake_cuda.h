@@ -52,6 +52,7 @@ struct rondo_fake_options {
   uint32_t kernels_only;
   uint32_t pageable_access; // 1: kernels may use all memory of the process
   uint32_t sharing;         // 1: memory can be mapped by other processes
+  uint32_t watch_locks;     // 1: a call that may wait, made with a lock held, ends the program
   uint32_t driver_version;  // as cuDriverGetVersion writes it; 0: that of cuda.h
   // Kernels whose image has PTX are 0: functions of the host; 1: executed by the PTX machine, which
   // ends the process with a line about what the rules of PTX forbid; 2: also about values that were

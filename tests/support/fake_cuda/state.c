@@ -38,6 +38,7 @@ static void take_option(struct rondo_fake_options *o, const char *text) {
       {"pageable_access=", &o->pageable_access},
       {"driver_version=", &o->driver_version},
       {"sharing=", &o->sharing},
+      {"watch_locks=", &o->watch_locks},
       {"ptx=", &o->ptx},
       {"ptx_seed=", &o->ptx_seed},
       {"ptx_timer_ns=", &o->ptx_timer_ns},
