@@ -392,10 +392,21 @@ static size_t channel_parse_frame(struct rondo_channel *c, const uint8_t *bytes,
   return whole;
 }
 
+// Drops the first `size` bytes of what was received.
+static void channel_consume(struct rondo_channel *c, size_t size) {
+  c->in.size -= size;
+  memmove(c->in.bytes, c->in.bytes + size, c->in.size);
+}
+
 static void channel_on_frames(struct rondo_channel *c) {
   size_t at = 0;
   int left = FRAMES_AT_ONCE;
   while (left && !c->is_dead && !c->is_paused) {
+    // A payload is aligned to 8 bytes, whatever the sizes of the frames before it.
+    if (at % 8) {
+      channel_consume(c, at);
+      at = 0;
+    }
     size_t taken = channel_parse_frame(c, c->in.bytes + at, c->in.size - at);
     if (!taken)
       break;
@@ -404,8 +415,7 @@ static void channel_on_frames(struct rondo_channel *c) {
   }
   if (c->is_dead)
     return;
-  c->in.size -= at;
-  memmove(c->in.bytes, c->in.bytes + at, c->in.size);
+  channel_consume(c, at);
   if (c->in.size == 0 && c->in.capacity > IDLE_BYTES) {
     free(c->in.bytes);
     memset(&c->in, 0, sizeof c->in);

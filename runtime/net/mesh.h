@@ -39,9 +39,9 @@ struct sockaddr_storage;
 #define RONDO_MESH_ROOT (UINT32_MAX - 1)           // the root
 
 struct rondo_mesh_message {
-  uint32_t from; // process
-  uint32_t type; // chosen by the sender; the mesh does not read it
-  const void *bytes;
+  uint32_t from;     // process
+  uint32_t type;     // chosen by the sender; the mesh does not read it
+  const void *bytes; // aligned to 8 bytes
   size_t size;
   // Descriptors that came with the message. The receiver keeps one by writing -1 over it; the mesh
   // closes the rest when `receive` returns.

@@ -36,7 +36,7 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
   struct rondo_crew_member *m = arg;
   pthread_mutex_lock(&m->crew->lock);
   m->received++;
-  m->bad += !is_right(m, message);
+  m->bad += !is_right(m, message) || (uintptr_t)message->bytes % 8;
   m->late += message->from < 64 && (m->lost_bits >> message->from & 1);
   if (message->fd_count) {
     m->fd = message->fds[0];
