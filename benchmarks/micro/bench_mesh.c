@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "runtime/net/mesh.h"
+#include "runtime/job/members.h"
 #include "tools/kit/options.h"
 #include "tools/kit/stats.h"
 #include <rondo/rondo.h>
@@ -29,8 +29,8 @@ struct options {
 
 // Returns the time in nanoseconds, or -1 if a mesh failed; the program is about to end then.
 static int64_t meshes_meet(uint32_t ranks) {
-  static const struct rondo_mesh_events no_events;
-  static struct rondo_mesh *meshes[MAX_RANKS];
+  static const struct rondo_members_events no_events;
+  static struct rondo_members *meshes[MAX_RANKS];
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   uint32_t count = 0;
   int status = RONDO_SUCCESS;
@@ -42,13 +42,13 @@ static int64_t meshes_meet(uint32_t ranks) {
     return -1;
   for (; count < ranks && status == RONDO_SUCCESS; count++) {
     cfg.rank = count;
-    status = rondo_mesh_calls->start(&cfg, NULL, &no_events, NULL, &meshes[count]);
+    status = rondo_members_calls->start(&cfg, NULL, &no_events, NULL, &meshes[count]);
   }
   for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
-    status = rondo_mesh_await(meshes[i], LONG_NS);
+    status = rondo_members_await(meshes[i], LONG_NS);
   uint64_t end_ns = rondo_now_ns();
   for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
-    rondo_mesh_calls->stop(meshes[i], LONG_NS, 0);
+    rondo_members_calls->stop(meshes[i], LONG_NS, 0);
   return status == RONDO_SUCCESS ? (int64_t)(end_ns - begin_ns) : -1;
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "runtime/api/api_tuning.h"
+#include "runtime/job/members.h"
 #include "runtime/net/job_address.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
@@ -280,7 +281,7 @@ int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config
     memcpy(c.interfaces, cfg->interfaces, sizeof c.interfaces);
   }
   status = config_fill(&c);
-  return status == RONDO_SUCCESS ? rondo_root_listen(&c, id) : status;
+  return status == RONDO_SUCCESS ? rondo_root_listen(&c, &rondo_members_gatherer, id) : status;
 }
 
 int rondo_unique_id_create(struct rondo_unique_id *id) {

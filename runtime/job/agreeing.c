@@ -139,7 +139,8 @@ static void on_retry(void *arg) {
 static void retry_ask(struct rondo_job *job) {
   struct rondo_agreeing *a = job->agreeing;
   if (!a->has_timer && !job->is_leaving)
-    a->has_timer = rondo_mesh_calls->after(job->mesh, RETRY_NS, on_retry, job) == RONDO_SUCCESS;
+    a->has_timer =
+        rondo_members_calls->after(job->membership, RETRY_NS, on_retry, job) == RONDO_SUCCESS;
 }
 
 // ------------------------------------------------------------------- events ---
@@ -150,7 +151,7 @@ bool rondo_agreeing_locate(struct rondo_job *job) {
   if (!a->process_of)
     return false;
   for (uint32_t r = 0; r < job->rank_count; r++)
-    a->process_of[r] = rondo_mesh_calls->process_of(job->mesh, r);
+    a->process_of[r] = rondo_members_calls->process_of(job->membership, r);
   struct rondo_agreement_event event = {
       .type = RONDO_AGREEMENT_LOCATED, .process_of = a->process_of, .process = job->self};
   bool is_located = core_step(job, &event) == RONDO_SUCCESS;

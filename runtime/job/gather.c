@@ -1,8 +1,10 @@
 #include "runtime/job/gather.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/digest.h"
+#include <rondo/status.h>
 
 #define NOBODY UINT32_MAX
 
@@ -18,6 +20,8 @@ struct joiner {
 struct rondo_gather {
   uint64_t join_timeout_ns, deadline_ns; // 0: nobody has joined
   bool is_restartable, is_finished;
+  rondo_gather_describe *describe; // may be null
+  uint64_t first;                  // rondo_gather_first
   uint32_t rank_count, joined_count;
   uint32_t *holders; // by rank: a joiner, or NOBODY
   struct joiner *joiners;
@@ -47,6 +51,15 @@ void rondo_gather_destroy(struct rondo_gather *g) {
   free(g->table);
   free(g);
 }
+
+void rondo_gather_set_describe(struct rondo_gather *g, rondo_gather_describe *describe) {
+  g->describe = describe;
+}
+
+uint32_t rondo_gather_rank_count(const struct rondo_gather *g) { return g->rank_count; }
+uint32_t rondo_gather_joined_count(const struct rondo_gather *g) { return g->joined_count; }
+bool rondo_gather_is_finished(const struct rondo_gather *g) { return g->is_finished; }
+uint64_t rondo_gather_first(const struct rondo_gather *g) { return g->first; }
 
 // -------------------------------------------------------------------- joiners ---
 
@@ -165,10 +178,47 @@ uint32_t rondo_gather_missing(const struct rondo_gather *g, char *text, size_t b
 
 // ----------------------------------------------------------------------- joins ---
 
-static struct rondo_shared_bytes *gather_reject(const char *text, uint8_t status) {
+static struct rondo_shared_bytes *gather_reject(uint8_t status, const char *format, ...) {
   struct rondo_joined reply = {.status = status};
-  (void)snprintf(reply.text, sizeof reply.text, "%s", text);
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(reply.text, sizeof reply.text, format, args);
+  va_end(args);
   return rondo_membership_joined_encode(RONDO_MEMBERSHIP_REJECTED, &reply);
+}
+
+// Gives the ranks of a joiner back.
+static void joiner_release(struct rondo_gather *g, uint32_t index) {
+  struct joiner *j = &g->joiners[index];
+  (void)ranges_visit(g, j->ranges, j->range_count, index, rank_release);
+  free(j->ranges);
+  rondo_shared_bytes_put(j->bytes);
+  *j = (struct joiner){.who = j->who};
+}
+
+// Rejects a JOIN because of its first rank that cannot be taken.
+static struct rondo_shared_bytes *gather_reject_ranks(struct rondo_gather *g,
+                                                      const struct rondo_rank_range *ranges,
+                                                      uint32_t count, uint32_t index) {
+  for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t k = 0; k < ranges[i].count; k++) {
+      uint64_t rank = ranges[i].first + (uint64_t)k * ranges[i].stride;
+      char holder[RONDO_MEMBERSHIP_TEXT_BYTES / 2] = "another process";
+      if (rank_check(g, rank, index))
+        continue;
+      if (index != NOBODY && !g->is_finished)
+        joiner_release(g, index);
+      if (rank >= g->rank_count)
+        return gather_reject(RONDO_ERR_INVALID, "rank %llu is not below %u, the number of ranks",
+                             (unsigned long long)rank, g->rank_count);
+      const struct joiner *j = &g->joiners[g->holders[rank]];
+      if (g->describe)
+        g->describe(j->bytes->bytes, j->bytes->size, holder, sizeof holder);
+      return gather_reject(RONDO_ERR_EXISTS, "rank %llu has already joined: %s",
+                           (unsigned long long)rank, holder);
+    }
+  }
+  return NULL;
 }
 
 static struct rondo_shared_bytes *gather_welcome(const struct rondo_gather *g) {
@@ -177,6 +227,10 @@ static struct rondo_shared_bytes *gather_welcome(const struct rondo_gather *g) {
   if (g->rank_count - g->joined_count <= 1024)
     (void)rondo_gather_missing(g, reply.text, sizeof reply.text);
   return rondo_membership_joined_encode(RONDO_MEMBERSHIP_JOINED, &reply);
+}
+
+struct rondo_shared_bytes *rondo_gather_remind(const struct rondo_gather *g) {
+  return gather_welcome(g);
 }
 
 static bool gather_begin(struct rondo_gather *g, uint32_t rank_count, uint64_t now_ns) {
@@ -199,9 +253,7 @@ static struct rondo_shared_bytes *gather_accept(struct rondo_gather *g,
     free(ranges);
     return NULL;
   }
-  (void)ranges_visit(g, j->ranges, j->range_count, index, rank_release);
-  free(j->ranges);
-  rondo_shared_bytes_put(j->bytes);
+  joiner_release(g, index);
   j->machine = join->machine;
   j->is_leaving = join->is_leaving;
   j->ranges = ranges;
@@ -209,6 +261,23 @@ static struct rondo_shared_bytes *gather_accept(struct rondo_gather *g,
   j->bytes = bytes;
   (void)ranges_visit(g, ranges, j->range_count, index, rank_take);
   return gather_welcome(g);
+}
+
+// Answers a JOIN after the roster was made. Takes the ranges, which may be null.
+static struct rondo_shared_bytes *gather_receive_late(struct rondo_gather *g,
+                                                      const struct rondo_join *join,
+                                                      struct rondo_rank_range *ranges) {
+  uint32_t index = g->joiner_count ? g->table[gather_place(g, join->who)] : NOBODY;
+  bool is_known = index != NOBODY && g->joiners[index].range_count;
+  struct rondo_shared_bytes *reply = NULL;
+  if (is_known)
+    reply = gather_welcome(g);
+  else if (ranges)
+    reply = gather_reject_ranks(g, ranges, join->range_count, NOBODY);
+  if (!reply && ranges)
+    reply = gather_reject(RONDO_ERR_TIMEOUT, "rank %u joins too late", ranges[0].first);
+  free(ranges);
+  return reply;
 }
 
 struct rondo_shared_bytes *rondo_gather_receive(struct rondo_gather *g, const void *bytes,
@@ -219,21 +288,27 @@ struct rondo_shared_bytes *rondo_gather_receive(struct rondo_gather *g, const vo
   if (!g->rank_count && !gather_begin(g, join.rank_count, now_ns))
     return NULL;
   if (join.rank_count != g->rank_count)
-    return gather_reject("it expects another number of ranks than the others", 1);
-  if (g->is_finished) {
-    uint32_t place = gather_place(g, join.who);
-    return g->table[place] == NOBODY ? gather_reject("it joins too late", 1) : gather_welcome(g);
-  }
+    return gather_reject(RONDO_ERR_INVALID, "it expects a job of %u ranks, the others one of %u",
+                         join.rank_count, g->rank_count);
   struct rondo_rank_range *ranges = join_copy_ranges(&join);
+  if (g->is_finished)
+    return gather_receive_late(g, &join, ranges);
   uint32_t index = ranges ? gather_find(g, join.who) : NOBODY;
   if (index == NOBODY) {
     free(ranges);
     return NULL;
   }
-  if (ranges_visit(g, ranges, join.range_count, index, rank_check))
+  struct rondo_shared_bytes *rejection = gather_reject_ranks(g, ranges, join.range_count, index);
+  if (!rejection && ranges_visit(g, ranges, join.range_count, index, rank_check))
     return gather_accept(g, &join, ranges, index);
   free(ranges);
-  return gather_reject("a rank of it is out of bounds or has already joined", 1);
+  return rejection;
+}
+
+void rondo_gather_lose(struct rondo_gather *g, uint64_t who) {
+  uint32_t index = g->joiner_count && !g->is_finished ? g->table[gather_place(g, who)] : NOBODY;
+  if (index != NOBODY && !g->joiners[index].is_leaving)
+    joiner_release(g, index);
 }
 
 // ---------------------------------------------------------------------- roster ---
@@ -243,7 +318,7 @@ uint64_t rondo_gather_due(const struct rondo_gather *g) {
 }
 
 // Lists the processes by their lowest ranks, and notes why ranks are absent. Returns how many.
-static uint32_t gather_list(const struct rondo_gather *g, struct rondo_roster_source *sources,
+static uint32_t gather_list(struct rondo_gather *g, struct rondo_roster_source *sources,
                             uint8_t *absence) {
   uint32_t count = 0;
   for (uint32_t rank = 0; rank < g->rank_count; rank++) {
@@ -251,6 +326,8 @@ static uint32_t gather_list(const struct rondo_gather *g, struct rondo_roster_so
     absence[rank] = !j ? RONDO_ABSENT_MISSING : j->is_leaving ? RONDO_ABSENT_LEFT : 0;
     if (absence[rank] || j->ranges[0].first != rank)
       continue;
+    if (!count)
+      g->first = j->who;
     sources[count++] = (struct rondo_roster_source){.machine = j->machine,
                                                     .ranges = j->ranges,
                                                     .range_count = j->range_count,

@@ -10,6 +10,7 @@
 #include "runtime/job/agreeing.h"
 #include "runtime/job/match_entry.h"
 #include "runtime/job/processes.h"
+#include "runtime/net/topology.h"
 #include "runtime/transport/communicator.h"
 
 static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -107,7 +108,7 @@ static int job_open(struct rondo_job *j, const struct rondo_job_request *request
 
 // Frees a job that could not be opened, and is in no list.
 static void job_discard(struct rondo_job *j) {
-  if (j->mesh)
+  if (j->membership)
     rondo_processes_close(j, 0);
   if (j->transports.device)
     job_free(j);
@@ -135,10 +136,10 @@ static int job_add(struct rondo_job *j, const struct rondo_job_request *request)
   int status = rondo_transports_add_device(&j->transports, cfg, device, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: rank %u: %s", cfg->rank, why);
-  if (!j->mesh)
+  if (!j->membership)
     return RONDO_SUCCESS;
   const struct rondo_topology_place place = rondo_processes_place(device);
-  return rondo_mesh_calls->add_rank(j->mesh, cfg->rank, &place);
+  return rondo_members_calls->add_rank(j->membership, cfg->rank, &place);
 }
 
 // Sets the driver's number of local ranks, that of its largest job here. `jobs_lock` is held.
@@ -227,13 +228,14 @@ void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns) {
   pthread_mutex_unlock(&job->lock);
   if (empty)
     RONDO_LIST_REMOVE(jobs, job, next);
-  else if (job->mesh)
-    rondo_mesh_calls->remove_rank(job->mesh, rank); // under the lock: the last rank frees the job
+  else if (job->membership)
+    rondo_members_calls->remove_rank(job->membership,
+                                     rank); // under the lock: the last rank frees the job
   driver_count_ranks(driver);
   pthread_mutex_unlock(&jobs_lock);
   if (!empty)
     return;
-  if (job->mesh)
+  if (job->membership)
     rondo_processes_close(job, join_ns);
   job_free(job);
 }

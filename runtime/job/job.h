@@ -18,7 +18,7 @@
 #include <sys/queue.h>
 
 #include "daemon/driver/driver.h"
-#include "runtime/net/mesh.h"
+#include "runtime/job/members.h"
 #include "runtime/transport/transports.h"
 #include <rondo/rondo.h>
 
@@ -93,18 +93,18 @@ struct rondo_job {
   struct rondo_pool_want want;          // memory that registrations wait for
   bool is_supplying;                    // a thread asks the driver for it
   // For jobs of several processes (processes.h).
-  struct rondo_mesh *mesh;  // null: the job is in this process alone
-  int roster;               // enum rondo_roster_state
-  int is_leaving;           // the mesh is about to end
+  struct rondo_members *membership; // null: the job is in this process alone
+  int roster;                       // enum rondo_roster_state
+  int is_leaving;                   // the membership is about to end
   uint8_t *gone;            // by rank of another process: enum rondo_rank_end, 0: it has not gone
   uint32_t self;            // the number of this process
   uint32_t process_count;   // this one included; 0 until the roster is known
   uint32_t competing_ranks; // ranks of other processes that compete for the same cores
   struct rondo_process *processes;
-  struct rondo_agreeing *agreeing; // null like `mesh`
+  struct rondo_agreeing *agreeing; // null like `membership`
   uint64_t peer_timeout_ns;        // how long a process that blocks a run may be silent
   uint64_t mark;                   // number of the last round of messages to several processes
-  uint64_t tick_ns;                // when the watch over processes is due next
+  bool was_blocked;                // processes were reported as awaited at the last tick
 };
 
 struct rondo_job_request {

@@ -31,7 +31,7 @@ static void comm_fail(struct rondo_job *job, const struct rondo_match_entry *m,
   if (failure->text[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
     comm->reason = strdup(failure->text);
   rondo_communicator_fail(comm, failure->status, failure->culprit);
-  if (job->mesh)
+  if (job->membership)
     rondo_job_wake_members(job, comm);
   for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
     if (r->comm == comm && r->owner)
@@ -175,7 +175,7 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
     return;
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
   // A run may wait already, also in a job of one process if the devices have been written to.
-  if (job->mesh || !job->transports.device->driver->is_direct)
+  if (job->membership || !job->transports.device->driver->is_direct)
     rondo_job_wake_members(job, comm);
 }
 
@@ -246,7 +246,7 @@ static struct rondo_communicator *comm_find_equal(const struct rondo_match_entry
 }
 
 static void comm_locate(const struct rondo_job *job, struct rondo_communicator *comm) {
-  for (uint32_t i = 0; job->mesh && i < comm->shape.nranks; i++)
+  for (uint32_t i = 0; job->membership && i < comm->shape.nranks; i++)
     rondo_binding_locate(&job->transports, comm, i,
                          rondo_processes_where(job, comm->members[i].rank));
 }
@@ -417,7 +417,7 @@ static int attempt_add(struct rondo_job *job, struct attempt *attempt) {
     attempt->fresh = NULL;
   registration_fail_mismatch(job, m, registration);
   rondo_agreeing_run(job);
-  if (job->mesh)
+  if (job->membership)
     rondo_match_settle(job, m, registration);
   else
     comm_open(job, m, comm);
@@ -504,7 +504,7 @@ static void comm_limit(struct rondo_job *job, struct rondo_communicator *comm, u
   if (comm->gate.culprit == UINT32_MAX)
     rondo_store_relaxed_u32(&comm->gate.culprit, culprit);
   rondo_store_release_u64(&comm->gate.last_run, completed); // G1
-  if (job->mesh)
+  if (job->membership)
     rondo_job_wake_members(job, comm);
 }
 
@@ -548,7 +548,7 @@ void rondo_match_written(struct rondo_job *job, struct rondo_communicator *comm,
   }
   if (status != RONDO_SUCCESS)
     comm_fail_unwritten(job, m, comm, status, rank);
-  for (struct rondo_registration *r = job->mesh ? m->registrations : NULL; r; r = r->next)
+  for (struct rondo_registration *r = job->membership ? m->registrations : NULL; r; r = r->next)
     if (r->comm == comm && !r->has_offered)
       rondo_match_settle(job, m, r);
   comm_open(job, m, comm);

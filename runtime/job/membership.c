@@ -6,6 +6,7 @@
 #define MOST_LOCAL 100000u // messages to itself in one step: more is a fault
 #define JOIN_PAUSE_NS UINT64_C(10000000000)
 #define JOIN_GRACE_NS UINT64_C(5000000000) // the root's time begins with the first JOIN
+#define ROOT_GONE_NS UINT64_C(2000000000)  // for a roster that the root has sent before it ended
 
 // -------------------------------------------------------------------- actions ---
 
@@ -240,8 +241,7 @@ static void membership_join_tick(struct rondo_membership *m) {
   if (m->epoch || m->now_ns < m->join_ns)
     return;
   if (m->now_ns >= m->join_deadline_ns) {
-    rondo_membership_end(m, RONDO_MEMBERSHIP_FAILED,
-                         "the root did not send the roster before the join timeout");
+    rondo_membership_end(m, RONDO_MEMBERSHIP_FAILED, m->join_text);
     return;
   }
   rondo_membership_send(m, RONDO_MEMBERSHIP_ROOT, rondo_shared_bytes_get(m->join));
@@ -251,11 +251,36 @@ static void membership_join_tick(struct rondo_membership *m) {
   m->join_pause_ns *= 2;
 }
 
+// The root has ended before the roster came.
+static void membership_on_root_gone(struct rondo_membership *m, const char *text) {
+  if (m->join_deadline_ns <= m->now_ns + ROOT_GONE_NS)
+    return;
+  m->join_deadline_ns = m->now_ns + ROOT_GONE_NS;
+  m->join_ns = m->join_deadline_ns;
+  (void)snprintf(m->join_text, sizeof m->join_text, "the process with the root is gone: %.150s",
+                 text ? text : "it refuses connections");
+}
+
+// More ranks of this process join.
+static void membership_on_join_again(struct rondo_membership *m,
+                                     const struct rondo_membership_event *event) {
+  struct rondo_shared_bytes *join =
+      m->epoch ? NULL : rondo_shared_bytes_create(event->bytes, event->size);
+  if (!join)
+    return;
+  rondo_shared_bytes_put(m->join);
+  m->join = join;
+  m->join_ns = m->now_ns;
+  m->join_pause_ns = JOIN_PAUSE_NS;
+}
+
 static void membership_on_cut(struct rondo_membership *m,
                               const struct rondo_membership_event *event) {
   uint32_t process = event->process;
   if (!m->epoch) {
-    if (process == RONDO_MEMBERSHIP_ROOT && m->join_ns > m->now_ns + m->period_ns)
+    if (process == RONDO_MEMBERSHIP_ROOT && event->is_proven)
+      membership_on_root_gone(m, event->text);
+    else if (process == RONDO_MEMBERSHIP_ROOT && m->join_ns > m->now_ns + m->period_ns)
       m->join_ns = m->now_ns + m->period_ns; // the JOIN may be lost
     if (process == m->fetch_from) {
       m->fetch_from = NOBODY;
@@ -338,6 +363,9 @@ static void membership_handle(struct rondo_membership *m,
     break;
   case RONDO_MEMBERSHIP_INSPECTED:
     rondo_membership_on_inspected(m, event->process, event->state);
+    break;
+  case RONDO_MEMBERSHIP_JOIN_AGAIN:
+    membership_on_join_again(m, event);
     break;
   case RONDO_MEMBERSHIP_APPENDED:
     rondo_membership_on_appended(m, event->number, text);
@@ -440,6 +468,8 @@ struct rondo_membership *rondo_membership_create(const struct rondo_membership_c
   m->due_ns = now_ns;
   m->join_pause_ns = JOIN_PAUSE_NS;
   m->join_deadline_ns = now_ns + cfg->join_timeout_ns + JOIN_GRACE_NS;
+  (void)snprintf(m->join_text, sizeof m->join_text,
+                 "the root did not send the roster before the join timeout");
   m->fetch_from = NOBODY;
   m->first_rank = cfg->ranges[0].first;
   m->join = rondo_membership_join_encode(&cfg->join, cfg->ranges);
@@ -478,6 +508,10 @@ uint64_t rondo_membership_due(const struct rondo_membership *m) { return m->due_
 
 struct rondo_epoch *rondo_membership_epoch(const struct rondo_membership *m) {
   return m->epoch && m->epoch->number ? m->epoch : NULL;
+}
+
+const struct rondo_roster *rondo_membership_roster(const struct rondo_membership *m) {
+  return m->epoch ? m->epoch->roster : NULL;
 }
 
 uint32_t rondo_membership_self(const struct rondo_membership *m) { return m->self; }

@@ -65,7 +65,8 @@ enum rondo_membership_event_type {
   // lowest rank. In other processes the shell sends it there as messages.
   RONDO_MEMBERSHIP_BEGIN,
   // The connection to `process` was cut or could not be made, so messages may be lost. `is_proven`:
-  // its kernel refuses new ones, so the process has ended. `text`: details.
+  // its kernel refuses new ones, so the process has ended. `text`: details. If that process was the
+  // root, the roster may be on its way already: it is waited for a little longer.
   RONDO_MEMBERSHIP_CUT,
   RONDO_MEMBERSHIP_MISBEHAVED, // `process` violated the protocol: `text`
   // Runs here wait for exactly these `count` `processes`, for peer_timeout_ns / 4 or longer.
@@ -73,7 +74,10 @@ enum rondo_membership_event_type {
   RONDO_MEMBERSHIP_LEAVE,     // this process leaves in order: goes on until the action LEFT
   RONDO_MEMBERSHIP_DROP_RANK, // rank `process` leaves in order; its process goes on
   RONDO_MEMBERSHIP_INSPECTED, // `process` was found in `state`
-  RONDO_MEMBERSHIP_APPENDED   // the record `number` is on the disk; `text`: it failed, because
+  // This process joins with more ranks than before: `bytes` is its JOIN from now on. Ignored once
+  // the roster is known.
+  RONDO_MEMBERSHIP_JOIN_AGAIN,
+  RONDO_MEMBERSHIP_APPENDED // the record `number` is on the disk; `text`: it failed, because
 };
 
 struct rondo_membership_event {
@@ -144,6 +148,8 @@ uint64_t rondo_membership_due(const struct rondo_membership *m);
 
 // The epoch that is open here; null before the first. A caller that keeps it gets a reference.
 struct rondo_epoch *rondo_membership_epoch(const struct rondo_membership *m);
+// The roster; null before it is known. It may be known before the first epoch is open.
+const struct rondo_roster *rondo_membership_roster(const struct rondo_membership *m);
 // The number of this process; RONDO_ROSTER_NOBODY before the roster is known.
 uint32_t rondo_membership_self(const struct rondo_membership *m);
 // False after one of the last actions.

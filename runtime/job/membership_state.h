@@ -128,6 +128,7 @@ struct rondo_membership {
   struct rondo_shared_bytes *join;
   uint32_t first_rank;
   uint64_t join_ns, join_pause_ns, join_deadline_ns;
+  char join_text[RONDO_MEMBERSHIP_TEXT_BYTES]; // why it fails at the deadline
   struct rondo_assembly *assembly;
 
   struct rondo_epoch *epoch; // null before the roster

@@ -21,9 +21,6 @@ enum rondo_message_type {
   RONDO_MESSAGE_OFFERS = 17,  // connectors of a registration there, for ranks here
   RONDO_MESSAGE_DETACH = 18,  // that registration has ended
   RONDO_MESSAGE_RELEASE = 20, // the sender will not use these connectors of the receiver
-  RONDO_MESSAGE_ASK = 21,     // asks for an answer
-  RONDO_MESSAGE_ANSWER = 22,
-  RONDO_MESSAGE_EVICT = 23, // the sender has given up the receiver
   // Of the folder order.
   RONDO_MESSAGE_JOURNAL = 24,       // where a rank of the sender writes its calls (journal.c)
   RONDO_MESSAGE_COMM_FAILED = 25,   // a communicator has failed (comm_failure.c)

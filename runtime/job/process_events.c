@@ -1,5 +1,5 @@
 // Receives messages from the other processes of a job and handles their loss. Events and timers of
-// the mesh run on the control thread, events of the proxy on the thread that holds the proxy.
+// the members run on the control thread, events of the proxy on the thread that holds the proxy.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/proxy.h"
 
-#define BROKEN_NS UINT64_C(1000000000) // for the mesh to report the cause, at most
+#define BROKEN_NS UINT64_C(1000000000) // for the members to report the cause, at most
 
 // ----------------------------------------------------------- competing ranks ---
 
@@ -25,16 +25,16 @@ static void competing_set(struct rondo_job *job, uint32_t count) {
 // Tells the driver how many ranks of other processes compete for this process's cores.
 static void processes_count_competing(struct rondo_job *job) {
   const struct rondo_driver *driver = job->transports.device->driver;
-  struct rondo_mesh_process own;
-  struct rondo_mesh_process other;
+  struct rondo_members_process own;
+  struct rondo_members_process other;
   uint32_t count = 0;
   if (!driver->count_competing || job->roster != RONDO_ROSTER_KNOWN ||
-      rondo_mesh_calls->process_get(job->mesh, job->self, &own) != RONDO_SUCCESS)
+      rondo_members_calls->process_get(job->membership, job->self, &own) != RONDO_SUCCESS)
     return;
   for (uint32_t p = 0; p < job->process_count; p++) {
     if (p == job->self || job->processes[p].is_lost ||
-        !rondo_mesh_calls->is_same_machine(job->mesh, p) ||
-        rondo_mesh_calls->process_get(job->mesh, p, &other) != RONDO_SUCCESS)
+        !rondo_members_calls->is_same_machine(job->membership, p) ||
+        rondo_members_calls->process_get(job->membership, p, &other) != RONDO_SUCCESS)
       continue;
     // A pid of another namespace means nothing here: then all ranks compete.
     int is_known = other.pid_namespace == own.pid_namespace;
@@ -81,10 +81,12 @@ static void process_lose(struct rondo_job *job, uint32_t process) {
   rondo_transports_lose(&job->transports, process);
 }
 
-// Gives up a process, as if it were lost.
-static void process_give_up(struct rondo_job *job, uint32_t process) {
+// Treats a process as lost, and has it removed from the job.
+static void process_give_up(struct rondo_job *job, uint32_t process, const char *text) {
   if (job->processes[process].is_lost)
     return;
+  if (rondo_members_calls->give_up)
+    rondo_members_calls->give_up(job->membership, process, text);
   job->processes[process].is_lost = 1; // nothing more is sent to it
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (rondo_processes_where(job, r) == process)
@@ -98,14 +100,14 @@ static void processes_give_up_failed(void *arg) {
   pthread_mutex_lock(&job->lock);
   for (uint32_t p = 0; p < job->process_count; p++)
     if (job->processes[p].is_failed)
-      process_give_up(job, p);
+      process_give_up(job, p, "a message to it could not be sent");
   rondo_job_unlock(job);
 }
 
 static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason,
                     const char *text) {
   struct rondo_job *job = arg;
-  int left = reason == RONDO_MESH_LEFT;
+  int left = reason == RONDO_LOST_LEFT;
   pthread_mutex_lock(&job->lock);
   if (job->roster == RONDO_ROSTER_AWAITED)
     job->roster = RONDO_ROSTER_FAILED; // a roster would have arrived before the loss of its ranks
@@ -135,7 +137,7 @@ static bool transports_receive(struct rondo_job *job, struct rondo_mesh_message 
                                       .fds = message->fds,
                                       .fd_count = message->fd_count};
   if (message->type == RONDO_MESSAGE_PROXY)
-    a.address_bytes = rondo_mesh_calls->address_of(job->mesh, message->from, &a.address);
+    a.address_bytes = rondo_members_calls->address_of(job->membership, message->from, &a.address);
   return rondo_transports_receive(&job->transports, &a) != 0;
 }
 
@@ -162,16 +164,6 @@ static bool message_receive(struct rondo_job *job, struct rondo_mesh_message *me
   case RONDO_MESSAGE_ENTRY:
   case RONDO_MESSAGE_MEMBERS:
     return rondo_agreeing_receive(job, message);
-  case RONDO_MESSAGE_ASK:
-    rondo_processes_send(job, message->from, RONDO_MESSAGE_ANSWER, NULL, 0);
-    return true;
-  case RONDO_MESSAGE_ANSWER:
-    return true;
-  case RONDO_MESSAGE_EVICT:
-    rondo_log(RONDO_LOG_ERROR, "process %u has given up this process, which was silent too long",
-              message->from);
-    process_give_up(job, message->from);
-    return true;
   default:
     return extension_receive(job, message);
   }
@@ -181,11 +173,10 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   if (message->from < job->process_count && !job->processes[message->from].is_lost) {
-    job->processes[message->from].asked_ns = 0;
     if (!message_receive(job, message)) {
       rondo_log(RONDO_LOG_ERROR, "process %u sent an invalid message (type %u, %zu bytes)",
                 message->from, message->type, message->size);
-      process_give_up(job, message->from);
+      process_give_up(job, message->from, "it sent an invalid message");
     }
   }
   rondo_job_unlock(job);
@@ -196,7 +187,7 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
 // Allocates the table of processes and connects the transports to them. Returns RONDO_SUCCESS or
 // RONDO_ERR_NO_MEMORY.
 static int processes_create(struct rondo_job *job) {
-  uint32_t count = rondo_mesh_calls->process_count(job->mesh);
+  uint32_t count = rondo_members_calls->process_count(job->membership);
   struct rondo_transport_peer *peers = calloc(count, sizeof *peers);
   job->processes = calloc(count, sizeof *job->processes);
   if (!peers || !job->processes) {
@@ -206,11 +197,11 @@ static int processes_create(struct rondo_job *job) {
     return RONDO_ERR_NO_MEMORY;
   }
   job->process_count = count;
-  job->self = rondo_mesh_calls->self(job->mesh);
+  job->self = rondo_members_calls->self(job->membership);
   for (uint32_t p = 0; p < count; p++) {
-    struct rondo_mesh_process at = {0};
-    peers[p].is_same_machine = rondo_mesh_calls->is_same_machine(job->mesh, p) != 0;
-    if (rondo_mesh_calls->process_get(job->mesh, p, &at) == RONDO_SUCCESS)
+    struct rondo_members_process at = {0};
+    peers[p].is_same_machine = rondo_members_calls->is_same_machine(job->membership, p) != 0;
+    if (rondo_members_calls->process_get(job->membership, p, &at) == RONDO_SUCCESS)
       peers[p].asks_window = at.asks_window != 0;
   }
   rondo_transports_meet(&job->transports, job->self, count, peers);
@@ -240,7 +231,7 @@ static void on_roster(void *arg) {
   rondo_job_unlock(job);
 }
 
-const struct rondo_mesh_events rondo_job_mesh_events = {on_roster, on_receive, on_lost};
+const struct rondo_members_events rondo_job_members_events = {on_roster, on_receive, on_lost};
 
 // --------------------------------------------------------------- transports ---
 
@@ -254,19 +245,19 @@ static void on_send(void *owner, uint32_t process, uint32_t type, const void *by
   }
   if (job->processes[process].is_lost || job->processes[process].is_failed)
     return;
-  int status = rondo_mesh_calls->send(job->mesh, &message);
+  int status = rondo_members_calls->send(job->membership, &message);
   if (status == RONDO_SUCCESS || status == RONDO_ERR_PEER)
     return; // on_lost handles a process that is gone
   // No memory for the message, or a defect. The process would miss the message unnoticed.
   rondo_log(RONDO_LOG_ERROR, "process %u is given up: a message to it cannot be sent (%s)", process,
             rondo_status_name(status));
   job->processes[process].is_failed = 1; // the caller may be changing registrations
-  (void)rondo_mesh_calls->after(job->mesh, 0, processes_give_up_failed, job);
+  (void)rondo_members_calls->after(job->membership, 0, processes_give_up_failed, job);
 }
 
 static void on_after(void *owner, uint64_t delay_ns, void (*call)(void *arg), void *arg) {
   const struct rondo_job *job = owner;
-  (void)rondo_mesh_calls->after(job->mesh, delay_ns, call, arg);
+  (void)rondo_members_calls->after(job->membership, delay_ns, call, arg);
 }
 
 static void on_resume(void *owner) { entries_resume(owner); }
@@ -280,12 +271,7 @@ static void on_link_over(void *owner, struct rondo_proxy_link *link, int is_whol
   pthread_mutex_unlock(&job->lock);
 }
 
-static void process_evict(struct rondo_job *job, uint32_t process) {
-  rondo_processes_send(job, process, RONDO_MESSAGE_EVICT, NULL, 0);
-  process_give_up(job, process);
-}
-
-// Gives up processes that the proxy does not reach and whose loss the mesh has not reported
+// Gives up processes that the proxy does not reach and whose loss the members have not reported
 // meanwhile.
 static void processes_give_up_broken(void *arg) {
   struct rondo_job *job = arg;
@@ -294,7 +280,7 @@ static void processes_give_up_broken(void *arg) {
     if (!job->processes[p].is_broken || job->processes[p].is_lost)
       continue;
     rondo_log(RONDO_LOG_ERROR, "process %u is given up: the network no longer reaches it", p);
-    process_evict(job, p);
+    process_give_up(job, p, "the network no longer reaches it");
   }
   rondo_job_unlock(job);
 }
@@ -306,8 +292,8 @@ static void on_broken(void *owner, uint32_t process, const char *text) {
   if (!job->processes[process].is_lost && !job->is_leaving) {
     rondo_log(RONDO_LOG_INFO, "process %u: the network: %s", process, text);
     job->processes[process].is_broken = 1;
-    (void)rondo_mesh_calls->after(job->mesh, delay_ns < BROKEN_NS ? delay_ns : BROKEN_NS,
-                                  processes_give_up_broken, job);
+    (void)rondo_members_calls->after(job->membership, delay_ns < BROKEN_NS ? delay_ns : BROKEN_NS,
+                                     processes_give_up_broken, job);
   }
   pthread_mutex_unlock(&job->lock);
 }
@@ -376,41 +362,32 @@ static bool process_is_awaited(const struct rondo_job *job, uint32_t process) {
   return false;
 }
 
-static void process_watch(struct rondo_job *job, uint32_t process, uint64_t now_ns) {
-  struct rondo_process *p = &job->processes[process];
-  if (process == job->self || p->is_lost)
-    return;
-  if (!process_is_awaited(job, process)) {
-    p->asked_ns = 0;
-  } else if (!p->asked_ns) {
-    p->asked_ns = now_ns;
-    rondo_processes_send(job, process, RONDO_MESSAGE_ASK, NULL, 0);
-  } else if (now_ns - p->asked_ns > job->peer_timeout_ns) {
-    rondo_log(RONDO_LOG_ERROR,
-              "process %u is given up: it has not answered for %.1f s while runs here wait for it",
-              process, (double)job->peer_timeout_ns / 1e9);
-    process_evict(job, process);
+// Tells the members for which processes runs here have waited since the last tick. One that does
+// not answer is removed from the job. A slow process answers too, on its control thread.
+static void processes_watch(struct rondo_job *job) {
+  uint32_t *blocked = malloc((job->process_count + 1) * sizeof *blocked);
+  uint32_t count = 0;
+  for (uint32_t p = 0; p < job->process_count && blocked; p++) {
+    struct rondo_process *at = &job->processes[p];
+    bool was_awaited = at->is_awaited;
+    at->is_awaited = p != job->self && !at->is_lost && process_is_awaited(job, p);
+    if (at->is_awaited && was_awaited)
+      blocked[count++] = p;
   }
+  if (blocked && (count || job->was_blocked) && rondo_members_calls->blocked)
+    rondo_members_calls->blocked(job->membership, blocked, count);
+  job->was_blocked = count != 0;
+  free(blocked);
 }
 
-// Sends ASK to processes on which a run here is blocked. A slow process answers too, on its
-// control thread.
 static void on_tick(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
-  uint64_t now_ns = rondo_now_ns();
-  uint64_t period_ns = job->peer_timeout_ns / 4;
-  // If this process itself was stopped, the answers may have arrived unread.
-  bool is_late = now_ns > job->tick_ns + period_ns;
-  for (uint32_t p = 0; p < job->process_count; p++) {
+  for (uint32_t p = 0; p < job->process_count; p++)
     if (job->processes[p].is_failed)
-      process_give_up(job, p);
-    if (is_late && job->processes[p].asked_ns)
-      job->processes[p].asked_ns = now_ns;
-    process_watch(job, p, now_ns);
-  }
-  job->tick_ns = now_ns + period_ns;
-  (void)rondo_mesh_calls->after(job->mesh, period_ns, on_tick, job);
+      process_give_up(job, p, "a message to it could not be sent");
+  processes_watch(job);
+  (void)rondo_members_calls->after(job->membership, job->peer_timeout_ns / 4, on_tick, job);
   rondo_job_unlock(job);
 }
 
@@ -418,6 +395,5 @@ void rondo_processes_watch(struct rondo_job *job) {
   uint64_t period_ns = job->peer_timeout_ns / 4;
   if (!job->peer_timeout_ns)
     return;
-  job->tick_ns = rondo_now_ns() + period_ns;
-  (void)rondo_mesh_calls->after(job->mesh, period_ns, on_tick, job);
+  (void)rondo_members_calls->after(job->membership, period_ns, on_tick, job);
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/numa_node.h"
 #include "runtime/job/agreeing.h"
+#include "runtime/net/topology.h"
 
 #define STOP_NS INT64_C(2000000000) // for queued messages when a job ends here
 
@@ -21,16 +22,17 @@ struct rondo_topology_place rondo_processes_place(const struct rondo_device *dev
   return place;
 }
 
-static int mesh_open(struct rondo_job *job, const struct rondo_config *cfg,
-                     const struct rondo_device *device) {
+static int members_open(struct rondo_job *job, const struct rondo_config *cfg,
+                        const struct rondo_device *device) {
   const struct rondo_topology_place place = rondo_processes_place(device);
   job->gone = calloc(job->rank_count, 1);
   job->agreeing = rondo_agreeing_create(job->rank_count);
   if (!job->gone || !job->agreeing)
     return RONDO_ERR_NO_MEMORY;
-  // Events wait for the lock, so that none runs before `job->mesh` is set.
+  // Events wait for the lock, so that none runs before `job->membership` is set.
   pthread_mutex_lock(&job->lock);
-  int status = rondo_mesh_calls->start(cfg, &place, &rondo_job_mesh_events, job, &job->mesh);
+  int status =
+      rondo_members_calls->start(cfg, &place, &rondo_job_members_events, job, &job->membership);
   if (status == RONDO_SUCCESS)
     rondo_processes_watch(job);
   pthread_mutex_unlock(&job->lock);
@@ -39,7 +41,7 @@ static int mesh_open(struct rondo_job *job, const struct rondo_config *cfg,
 
 int rondo_processes_open(struct rondo_job *job, const struct rondo_config *cfg,
                          struct rondo_device *device) {
-  int is_shared = rondo_mesh_calls->is_needed(cfg);
+  int is_shared = rondo_members_calls->is_needed(cfg);
   const struct rondo_transports_config config = {.transport = cfg->transport,
                                                  .endpoints = cfg->endpoints,
                                                  .is_manual = (int)job->is_manual,
@@ -49,15 +51,15 @@ int rondo_processes_open(struct rondo_job *job, const struct rondo_config *cfg,
                                                  .events = &rondo_job_transport_events,
                                                  .owner = job};
   int status = rondo_transports_open(&job->transports, &config, device, is_shared);
-  return status == RONDO_SUCCESS && is_shared ? mesh_open(job, cfg, device) : status;
+  return status == RONDO_SUCCESS && is_shared ? members_open(job, cfg, device) : status;
 }
 
 void rondo_processes_close(struct rondo_job *job, int64_t join_ns) {
   rondo_transports_drain(&job->transports);
   pthread_mutex_lock(&job->lock);
-  job->is_leaving = 1; // on_broken no longer uses the mesh
+  job->is_leaving = 1; // on_broken no longer uses the members
   pthread_mutex_unlock(&job->lock);
-  rondo_mesh_calls->stop(job->mesh, STOP_NS, join_ns);
+  rondo_members_calls->stop(job->membership, STOP_NS, join_ns);
   rondo_transports_disconnect(&job->transports);
   if (job->competing_ranks)
     job->transports.device->driver->set_competing(job->competing_ranks, 0);
@@ -73,7 +75,7 @@ uint32_t rondo_processes_where(const struct rondo_job *job, uint32_t rank) {
     return RONDO_HERE;
   if (job->roster != RONDO_ROSTER_KNOWN)
     return RONDO_SOMEWHERE;
-  uint32_t process = rondo_mesh_calls->process_of(job->mesh, rank);
+  uint32_t process = rondo_members_calls->process_of(job->membership, rank);
   if (process == RONDO_MESH_NOBODY)
     return RONDO_SOMEWHERE;
   return process == job->self ? RONDO_HERE : process;
@@ -110,7 +112,7 @@ static int local_explain(const struct rondo_job *job, const struct rondo_member 
 
 int rondo_processes_transport(const struct rondo_job *job, const struct rondo_member *self,
                               uint32_t rank, char *why, size_t why_bytes) {
-  uint32_t process = job->mesh ? rondo_processes_where(job, rank) : RONDO_HERE;
+  uint32_t process = job->membership ? rondo_processes_where(job, rank) : RONDO_HERE;
   if (process == RONDO_HERE)
     return local_explain(job, self, rank, why, why_bytes);
   if (job->gone[rank])

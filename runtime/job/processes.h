@@ -17,13 +17,13 @@ struct rondo_process {
   uint8_t is_lost;
   uint8_t is_failed;  // about to be given up
   uint8_t is_broken;  // the proxy no longer reaches it
+  uint8_t is_awaited; // runs here waited for it at the last tick
   uint32_t competing; // ranks there that compete for this process's cores
   uint64_t mark;      // of the last round of messages that included it
-  uint64_t asked_ns;  // when it was sent ASK; 0: it has answered
 };
 
 // Opens the transports. If the job has several processes, starts to join it. Returns what
-// rondo_transports_open and the start of the mesh return. The lock is not held.
+// rondo_transports_open and the start of the members return. The lock is not held.
 int rondo_processes_open(struct rondo_job *job, const struct rondo_config *cfg,
                          struct rondo_device *device);
 // Where a rank with that device is, for the roster.
@@ -54,8 +54,8 @@ void rondo_processes_send_all(struct rondo_job *job, const uint32_t *members, ui
 
 // ---- process_events.c ----
 
-// The events of the mesh and of the transports; their argument is the job.
-extern const struct rondo_mesh_events rondo_job_mesh_events;
+// The events of the members and of the transports; their argument is the job.
+extern const struct rondo_members_events rondo_job_members_events;
 extern const struct rondo_transports_events rondo_job_transport_events;
 // Starts a timer that checks the other processes four times in `peer_timeout_ns`.
 void rondo_processes_watch(struct rondo_job *job);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/job/shared_bytes.h"
+#include "runtime/net/shared_bytes.h"
 #include <rondo/types.h>
 
 #define RONDO_ROSTER_NOBODY UINT32_MAX

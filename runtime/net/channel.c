@@ -24,32 +24,16 @@ void rondo_channel_count(uint64_t *counter, uint64_t more) {
 
 // ----------------------------------------------------------------- frames ----
 
-struct rondo_channel_blob *rondo_channel_blob_create(const void *bytes, size_t size) {
-  struct rondo_channel_blob *blob = malloc(sizeof *blob + size);
-  if (!blob)
-    return NULL;
-  blob->refs = 1;
-  blob->size = (uint32_t)size;
-  if (bytes && size)
-    memcpy(blob->bytes, bytes, size);
-  return blob;
-}
-
-void rondo_channel_blob_put(struct rondo_channel_blob *blob) {
-  if (blob && --blob->refs == 0)
-    free(blob);
-}
-
-struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_channel_blob *blob) {
+struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_shared_bytes *payload) {
   struct rondo_channel_out *out = calloc(1, sizeof *out);
   if (!out) {
-    rondo_channel_blob_put(blob);
+    rondo_shared_bytes_put(payload);
     return NULL;
   }
   out->head.version = RONDO_WIRE_VERSION;
   out->head.type = (uint8_t)type;
-  out->head.size = blob ? blob->size : 0;
-  out->blob = blob;
+  out->head.size = payload ? payload->size : 0;
+  out->payload = payload;
   return out;
 }
 
@@ -61,7 +45,7 @@ static void fds_close(int *fds, uint32_t count) {
 
 void rondo_channel_out_free(struct rondo_channel_out *out) {
   fds_close(out->fds, out->head.fd_count);
-  rondo_channel_blob_put(out->blob);
+  rondo_shared_bytes_put(out->payload);
   free(out);
 }
 
@@ -78,12 +62,6 @@ const char *rondo_channel_end_text(int end) {
   };
   const char *text = end >= 0 && end < (int)(sizeof texts / sizeof *texts) ? texts[end] : NULL;
   return text ? text : texts[RONDO_CHANNEL_CUT];
-}
-
-int rondo_channel_end_reason(int end) {
-  if (end == RONDO_CHANNEL_CUT)
-    return RONDO_MESH_DIED;
-  return end == RONDO_CHANNEL_UNREACHABLE ? RONDO_MESH_SILENT : RONDO_MESH_BROKE;
 }
 
 // ---------------------------------------------------------------- the end ----
@@ -155,7 +133,7 @@ static void frame_seal(struct rondo_channel *c, struct rondo_channel_out *out) {
   if (out->is_sealed)
     return;
   rondo_wire_head_write(out->head_bytes, &out->head);
-  rondo_handshake_seal(&c->handshake, out->head_bytes, out->blob ? out->blob->bytes : NULL,
+  rondo_handshake_seal(&c->handshake, out->head_bytes, out->payload ? out->payload->bytes : NULL,
                        out->head.size, out->mac);
   out->is_sealed = 1;
 }
@@ -163,7 +141,7 @@ static void frame_seal(struct rondo_channel *c, struct rondo_channel_out *out) {
 // Lists the unsent pieces of a frame. Returns how many.
 static size_t frame_pieces(struct rondo_channel_out *out, struct iovec *pieces) {
   struct iovec whole[3] = {{out->head_bytes, RONDO_WIRE_HEAD_BYTES},
-                           {out->blob ? out->blob->bytes : NULL, out->head.size},
+                           {out->payload ? out->payload->bytes : NULL, out->head.size},
                            {out->mac, RONDO_WIRE_MAC_BYTES}};
   size_t skip = out->done;
   size_t count = 0;
@@ -276,8 +254,8 @@ void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out) 
 }
 
 void rondo_channel_send_bytes(struct rondo_channel *c, int type, const void *bytes, size_t size) {
-  struct rondo_channel_blob *blob = rondo_channel_blob_create(bytes, size);
-  rondo_channel_send(c, blob ? rondo_channel_out_create(type, blob) : NULL);
+  struct rondo_shared_bytes *payload = rondo_shared_bytes_create(bytes, size);
+  rondo_channel_send(c, payload ? rondo_channel_out_create(type, payload) : NULL);
 }
 
 // --------------------------------------------------------------- receiving ----
@@ -414,10 +392,21 @@ static size_t channel_parse_frame(struct rondo_channel *c, const uint8_t *bytes,
   return whole;
 }
 
+// Drops the first `size` bytes of what was received.
+static void channel_consume(struct rondo_channel *c, size_t size) {
+  c->in.size -= size;
+  memmove(c->in.bytes, c->in.bytes + size, c->in.size);
+}
+
 static void channel_on_frames(struct rondo_channel *c) {
   size_t at = 0;
   int left = FRAMES_AT_ONCE;
   while (left && !c->is_dead && !c->is_paused) {
+    // A payload is aligned to 8 bytes, whatever the sizes of the frames before it.
+    if (at % 8) {
+      channel_consume(c, at);
+      at = 0;
+    }
     size_t taken = channel_parse_frame(c, c->in.bytes + at, c->in.size - at);
     if (!taken)
       break;
@@ -426,8 +415,7 @@ static void channel_on_frames(struct rondo_channel *c) {
   }
   if (c->is_dead)
     return;
-  c->in.size -= at;
-  memmove(c->in.bytes, c->in.bytes + at, c->in.size);
+  channel_consume(c, at);
   if (c->in.size == 0 && c->in.capacity > IDLE_BYTES) {
     free(c->in.bytes);
     memset(&c->in, 0, sizeof c->in);

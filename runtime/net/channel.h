@@ -18,6 +18,7 @@
 #include "runtime/net/event_loop.h"
 #include "runtime/net/handshake.h"
 #include "runtime/net/mesh.h"
+#include "runtime/net/shared_bytes.h"
 
 #define RONDO_CHANNEL_TEXT_BYTES 200u
 
@@ -49,20 +50,13 @@ struct rondo_channel_events {
   void (*sent)(void *owner, size_t bytes);
 };
 
-// A payload that several channels may send. Created with one reference.
-struct rondo_channel_blob {
-  uint32_t refs; // changed by the control thread only once the blob is shared
-  uint32_t size;
-  uint8_t bytes[];
-};
-
 // A frame to send.
 struct rondo_channel_out {
   STAILQ_ENTRY(rondo_channel_out) queued;
   struct rondo_wire_head head;
-  struct rondo_channel_blob *blob; // null: no payload
-  size_t counted;                  // reported to `sent`
-  int fds[RONDO_WIRE_FDS];         // owned by the frame
+  struct rondo_shared_bytes *payload; // null: no payload
+  size_t counted;                     // reported to `sent`
+  int fds[RONDO_WIRE_FDS];            // owned by the frame
   // The channel's own.
   size_t done; // bytes sent
   int is_sealed;
@@ -125,13 +119,10 @@ struct rondo_channel *rondo_channel_connect_local(const struct rondo_channel_con
 struct rondo_channel *rondo_channel_accept(const struct rondo_channel_config *cfg, int fd,
                                            const struct sockaddr *address);
 
-// Makes a frame with the payload `blob` (may be null) and takes over the caller's reference, also
-// on failure. Null without memory.
-struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_channel_blob *blob);
+// Makes a frame with the payload `payload` (may be null) and takes over the caller's reference,
+// also on failure. Several channels may send one payload. Null without memory.
+struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_shared_bytes *payload);
 void rondo_channel_out_free(struct rondo_channel_out *out);
-// Makes a payload: a copy of `bytes`, or with null room for `size` bytes to write.
-struct rondo_channel_blob *rondo_channel_blob_create(const void *bytes, size_t size);
-void rondo_channel_blob_put(struct rondo_channel_blob *blob);
 
 // Sends a frame and takes it over. Null stands for a frame that could not be allocated: the channel
 // ends, so that the other side does not miss a frame unnoticed.
@@ -150,9 +141,8 @@ void rondo_channel_refuse(struct rondo_channel *c, int refusal);
 // Adds to a counter that only this thread writes and any thread may read.
 void rondo_channel_count(uint64_t *counter, uint64_t more);
 
-// An end as text for messages, and the enum rondo_mesh_reason that it stands for.
+// An end as text for messages.
 const char *rondo_channel_end_text(int end);
-int rondo_channel_end_reason(int end);
 
 // Writes the address of a named socket of this machine. The name is in the abstract namespace, so
 // that no file is left. Returns the address's length.

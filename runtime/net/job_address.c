@@ -131,9 +131,11 @@ bool rondo_job_address_take(struct rondo_job_address *job, const struct rondo_un
   return true;
 }
 
-int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id) {
+int rondo_root_listen(const struct rondo_config *cfg, const struct rondo_root_gatherer *gatherer,
+                      struct rondo_unique_id *id) {
   struct rondo_wire_address at[RONDO_TOPOLOGY_ADDRESSES];
   struct rondo_root_config root = {.addresses = at,
+                                   .gatherer = gatherer,
                                    .join_timeout_ns = cfg->join_timeout_ns,
                                    .peer_timeout_ns = cfg->peer_timeout_ns};
   uint8_t tag[RONDO_WIRE_TAG_BYTES];

@@ -43,9 +43,12 @@ void rondo_job_address_publish(const struct rondo_job_address *job, struct rondo
 // job.
 bool rondo_job_address_take(struct rondo_job_address *job, const struct rondo_unique_id *id);
 
+struct rondo_root_gatherer;
+
 // Opens a root with a completed configuration and makes the id of its job. Returns as
 // rondo_unique_id_listen.
-int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id);
+int rondo_root_listen(const struct rondo_config *cfg, const struct rondo_root_gatherer *gatherer,
+                      struct rondo_unique_id *id);
 
 // Sets rank and rank_count from the launcher's environment. With `with_id`, also makes the id of
 // the job, unless it has one rank only. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN (no launcher; not

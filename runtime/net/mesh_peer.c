@@ -13,8 +13,9 @@
 // continued, and must not find many connections then.
 #define ANSWER_NS UINT64_C(3600000000000)
 #define REFUSED_NS UINT64_C(1000000000) // a process that refuses connections for so long is dead
+#define NUMBER_BYTES 8u                 // payload of FLUSH and FLUSHED
 
-static void peer_dial(struct rondo_mesh_peer *peer);
+static void peer_begin_dial(struct rondo_mesh_peer *peer);
 
 static uint32_t peer_number(const struct rondo_mesh_peer *peer) {
   return (uint32_t)(peer - peer->mesh->peers);
@@ -28,169 +29,195 @@ static uint32_t peer_address_count(const struct rondo_mesh_peer *peer) {
   return peer->mesh->topology->machines[peer_where(peer)->machine].address_count;
 }
 
-// Returns the next frame that waits for a connection, or null.
-static struct rondo_channel_out *peer_pop_frame(struct rondo_mesh_peer *peer) {
-  struct rondo_channel_out *out = STAILQ_FIRST(&peer->queue);
-  if (out)
+static bool peer_is_local(const struct rondo_mesh_peer *peer) {
+  return rondo_topology_is_same_machine(peer->mesh->topology, peer_number(peer), peer->mesh->self);
+}
+
+// Drops the frames that wait for a connection: all, or messages alone.
+static void peer_drop_queue(struct rondo_mesh_peer *peer, bool all) {
+  struct rondo_channel_queue kept;
+  struct rondo_channel_out *out;
+  STAILQ_INIT(&kept);
+  while ((out = STAILQ_FIRST(&peer->queue))) {
     STAILQ_REMOVE_HEAD(&peer->queue, queued);
-  return out;
+    if (all || out->head.type != RONDO_WIRE_MEMBERSHIP)
+      rondo_mesh_drop_frame(peer->mesh, out);
+    else
+      STAILQ_INSERT_TAIL(&kept, out, queued);
+  }
+  STAILQ_CONCAT(&peer->queue, &kept);
 }
 
-static void mesh_drop_frame(struct rondo_mesh *mesh, struct rondo_channel_out *out) {
-  rondo_mesh_peer_sent(mesh, out->counted);
-  rondo_channel_out_free(out);
+static void peer_stop_dial(struct rondo_mesh_peer *peer) {
+  if (peer->dial.channel)
+    rondo_channel_close(peer->dial.channel);
+  peer->dial.channel = NULL;
+  if (peer->dial.begin_ns)
+    evtimer_del(&peer->dial.again);
 }
 
-void rondo_mesh_peer_drop(struct rondo_mesh_peer *peer) {
-  struct rondo_mesh *mesh = peer->mesh;
-  pthread_mutex_lock(&mesh->lock);
-  peer->is_lost = 1;
-  pthread_mutex_unlock(&mesh->lock);
-  struct rondo_channel *channels[] = {peer->out, peer->in, peer->dial.channel};
-  for (int i = 0; i < 3; i++)
+void rondo_mesh_peer_end(struct rondo_mesh_peer *peer) {
+  struct rondo_channel *channels[] = {peer->out, peer->in};
+  peer->is_over = 1;
+  peer->flush_done = peer->flush_sent;
+  for (int i = 0; i < 2; i++)
     if (channels[i])
       rondo_channel_close(channels[i]);
   peer->out = NULL;
   peer->in = NULL;
   peer->line = NULL;
-  peer->dial.channel = NULL;
-  if (peer->dial.begin_ns)
-    evtimer_del(&peer->dial.again);
-  for (struct rondo_channel_out *out; (out = peer_pop_frame(peer));)
-    mesh_drop_frame(mesh, out);
+  peer_stop_dial(peer);
+  peer_drop_queue(peer, true);
 }
 
-// Reports the peer's ranks that have left. The root has said so, and the peer has not said it yet.
-static void peer_report_left(struct rondo_mesh_peer *peer) {
-  const struct rondo_topology_process *at = peer_where(peer);
-  for (uint32_t i = 0; i < at->rank_count; i++)
-    if (peer->mesh->left[at->ranks[i]])
-      rondo_mesh_report(peer->mesh, &at->ranks[i], 1, RONDO_MESH_LEFT, "it left the job");
-}
-
-static void peer_lose(struct rondo_mesh_peer *peer, int reason, const char *why) {
-  struct rondo_mesh *mesh = peer->mesh;
-  char text[RONDO_MESH_TEXT_BYTES];
-  if (!peer->is_lost)
-    peer_report_left(peer);
-  if (peer->is_lost)
-    return;
-  const struct rondo_topology_process *at = peer_where(peer);
-  (void)snprintf(text, sizeof text, "%s, pid %u (%.160s)",
-                 mesh->topology->machines[at->machine].host, at->pid, why);
-  rondo_mesh_peer_drop(peer);
-  rondo_mesh_report(mesh, at->ranks, at->rank_count, reason, text);
+// Connections stay: a process that others have given up is told so.
+void rondo_mesh_peer_lose(struct rondo_mesh_peer *peer) {
+  pthread_mutex_lock(&peer->mesh->lock);
+  peer->is_lost = 1;
+  pthread_mutex_unlock(&peer->mesh->lock);
+  peer_drop_queue(peer, false);
+  if (STAILQ_EMPTY(&peer->queue))
+    peer_stop_dial(peer);
 }
 
 static void peer_on_sent(void *owner, size_t bytes) {
-  struct rondo_mesh_peer *peer = owner;
-  rondo_mesh_peer_sent(peer->mesh, bytes);
+  const struct rondo_mesh_peer *peer = owner;
+  pthread_mutex_lock(&peer->mesh->lock);
+  peer->mesh->queued_bytes -= bytes;
+  pthread_mutex_unlock(&peer->mesh->lock);
 }
 
 // ---------------------------------------------------------------- sending ---
 
 static void line_send(struct rondo_mesh_peer *peer, struct rondo_channel_out *out) {
   peer->has_sent = 1;
+  peer->has_carried |= out->head.type == RONDO_WIRE_MESSAGE;
   rondo_channel_send(peer->line, out);
 }
 
-static void peer_send_gone(struct rondo_mesh_peer *peer, uint32_t rank) {
-  uint8_t bytes[4];
+static void channel_send_number(struct rondo_channel *c, int type, uint64_t number) {
+  uint8_t bytes[NUMBER_BYTES];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
-  rondo_wire_put_u32(&w, rank);
-  struct rondo_channel_blob *blob = rondo_channel_blob_create(bytes, w.size);
-  struct rondo_channel_out *out = blob ? rondo_channel_out_create(RONDO_WIRE_GONE, blob) : NULL;
-  if (out)
-    rondo_mesh_peer_send(peer->mesh, peer_number(peer), out);
-  else if (peer->line)
-    rondo_channel_send(peer->line, NULL); // no memory: the connection ends instead
+  rondo_wire_put_u64(&w, number);
+  rondo_channel_send_bytes(c, type, bytes, w.size);
 }
 
-// Begins to send on an authenticated connection, unless this process sends on another one. Tells
-// the peer of ranks that have left: because of the connection it ignores what the root says of
-// them.
+// The process lives after a connection with it was cut. One of both has to go if messages may be
+// lost; the one with the lower number reports the other one.
+static void peer_close_gap(struct rondo_mesh_peer *peer) {
+  bool has_gap = peer->has_gap;
+  peer->has_gap = 0;
+  if (has_gap && peer->mesh->self < peer_number(peer))
+    peer->mesh->events.broke(peer->mesh->arg, peer_number(peer),
+                             "a connection with it was cut, and messages may be lost");
+}
+
+// Begins to send on an authenticated connection, unless this process sends on another one.
 static void line_open(struct rondo_mesh_peer *peer, struct rondo_channel *c) {
-  const struct rondo_mesh *mesh = peer->mesh;
+  struct rondo_channel_out *out;
   if (peer->line)
     return;
   peer->line = c;
   if (peer->dial.begin_ns)
     evtimer_del(&peer->dial.again);
-  for (struct rondo_channel_out *out; (out = peer_pop_frame(peer));)
+  while ((out = STAILQ_FIRST(&peer->queue))) {
+    STAILQ_REMOVE_HEAD(&peer->queue, queued);
     line_send(peer, out);
-  for (uint32_t i = 0; i < mesh->me.rank_count; i++)
-    if (mesh->left[mesh->me.ranks[i]])
-      peer_send_gone(peer, mesh->me.ranks[i]);
-  if (mesh->phase == RONDO_MESH_STOPPING)
+  }
+  if (peer->flush_done < peer->flush_sent)
+    channel_send_number(c, RONDO_WIRE_FLUSH, peer->flush_sent);
+  if (peer->mesh->says_bye)
     rondo_channel_send_bytes(c, RONDO_WIRE_BYE, NULL, 0);
+  peer_close_gap(peer);
 }
 
 // -------------------------------------------------------------- receiving ---
 
-// False if the frame is malformed.
-static bool peer_on_gone(struct rondo_mesh_peer *peer, struct rondo_wire_reader *r) {
-  uint32_t rank = rondo_wire_get_u32(r);
-  if (!rondo_wire_is_done(r) || rank >= peer->mesh->cfg.rank_count ||
-      peer->mesh->topology->process_of[rank] != peer_number(peer))
+// Keeps a message that has come before rondo_mesh_open. Null without memory.
+static bool mesh_hold(struct rondo_mesh *mesh, const struct rondo_mesh_message *m) {
+  struct rondo_mesh_held *held = malloc(sizeof *held + m->size);
+  if (!held)
     return false;
-  rondo_mesh_report(peer->mesh, &rank, 1, RONDO_MESH_LEFT, "it left the job");
+  held->message = *m;
+  if (m->size)
+    memcpy(held->bytes, m->bytes, m->size);
+  held->message.bytes = held->bytes;
+  held->message.fds = held->fds;
+  for (uint32_t i = 0; i < m->fd_count; i++) {
+    held->fds[i] = m->fds[i];
+    m->fds[i] = -1;
+  }
+  STAILQ_INSERT_TAIL(&mesh->held, held, queued);
+  mesh->held_bytes += sizeof *held + m->size;
   return true;
 }
 
-static void peer_on_message(struct rondo_mesh_peer *peer, struct rondo_channel_frame *frame) {
-  struct rondo_mesh *mesh = peer->mesh;
-  struct rondo_mesh_message message = {.from = peer_number(peer),
+// False if the connection has to end.
+static bool mesh_on_message(struct rondo_mesh *mesh, uint32_t from, struct rondo_channel *c,
+                            struct rondo_channel_frame *frame) {
+  struct rondo_mesh_message message = {.from = from,
                                        .type = frame->wire.head.subtype,
                                        .bytes = frame->wire.payload,
                                        .size = frame->wire.head.size,
                                        .fds = frame->fds,
                                        .fd_count = frame->fd_count};
-  if (mesh->events.receive && mesh->phase == RONDO_MESH_READY)
+  if (!mesh->is_open) {
+    if (!mesh_hold(mesh, &message))
+      return false;
+    if (mesh->held_bytes > RONDO_MESH_HELD_BYTES)
+      rondo_channel_pause(c, 1);
+  } else if (!mesh->peers[from].is_lost) {
     mesh->events.receive(mesh->arg, &message);
+  }
+  return true;
 }
 
-// The goodbye is the peer's last frame. A process that leaves itself only hangs up.
-static void peer_on_bye(struct rondo_mesh_peer *peer) {
-  if (peer->mesh->phase != RONDO_MESH_STOPPING) {
-    peer_lose(peer, RONDO_MESH_LEFT, "it left the job");
-    return;
+// Handles a frame that any authenticated connection may carry. Returns 1, 0 if it is another one,
+// or -1 if it is malformed.
+static int mesh_on_frame(struct rondo_mesh *mesh, uint32_t from, struct rondo_channel *c,
+                         struct rondo_channel_frame *frame) {
+  struct rondo_wire_reader r = rondo_wire_read(&frame->wire);
+  switch (frame->wire.head.type) {
+  case RONDO_WIRE_MEMBERSHIP:
+    mesh->events.control(mesh->arg, from, frame->wire.payload, frame->wire.head.size);
+    return 1;
+  case RONDO_WIRE_MESSAGE:
+    return mesh_on_message(mesh, from, c, frame) ? 1 : -1;
+  case RONDO_WIRE_FLUSH: {
+    uint64_t number = rondo_wire_get_u64(&r);
+    if (!rondo_wire_is_done(&r))
+      return -1;
+    channel_send_number(c, RONDO_WIRE_FLUSHED, number);
+    return 1;
   }
-  rondo_mesh_peer_drop(peer);
-  rondo_mesh_stop_look(peer->mesh);
+  default:
+    return 0;
+  }
 }
 
 static void line_on_frame(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame) {
   struct rondo_mesh_peer *peer = owner;
   struct rondo_wire_reader r = rondo_wire_read(&frame->wire);
-  bool is_valid = true;
   peer->has_received = 1;
-  switch (frame->wire.head.type) {
-  case RONDO_WIRE_MESSAGE:
-    peer_on_message(peer, frame);
-    break;
-  case RONDO_WIRE_GONE:
-    is_valid = peer_on_gone(peer, &r);
-    break;
-  case RONDO_WIRE_BYE:
-    is_valid = rondo_wire_is_done(&r);
-    if (is_valid)
-      peer_on_bye(peer);
-    break;
-  default:
-    is_valid = 0;
+  peer->has_carried |= frame->wire.head.type == RONDO_WIRE_MESSAGE;
+  int is_done = mesh_on_frame(peer->mesh, peer_number(peer), c, frame);
+  if (is_done > 0)
+    return;
+  if (!is_done && frame->wire.head.type == RONDO_WIRE_BYE && rondo_wire_is_done(&r)) {
+    rondo_mesh_peer_end(peer); // it has left
+    return;
   }
-  if (!is_valid)
+  uint64_t number = rondo_wire_get_u64(&r);
+  if (!is_done && frame->wire.head.type == RONDO_WIRE_FLUSHED && rondo_wire_is_done(&r) &&
+      number <= peer->flush_sent)
+    peer->flush_done = number;
+  else
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
-}
-
-// An accepted connection that has carried nothing, or was cut while the root lives, tells nothing:
-// the peer may be leaving, and the root says how it ended.
-static bool line_says_nothing(const struct rondo_mesh_peer *peer) {
-  return !peer->has_received && (!peer->has_sent || peer->mesh->root);
 }
 
 static void line_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
   struct rondo_mesh_peer *peer = owner;
+  struct rondo_mesh *mesh = peer->mesh;
   bool is_accepted = peer->in == c;
   if (is_accepted)
     peer->in = NULL;
@@ -198,14 +225,25 @@ static void line_on_closed(void *owner, struct rondo_channel *c, int how, const 
     peer->out = NULL;
   if (peer->line == c)
     peer->line = NULL;
-  rondo_mesh_stop_look(peer->mesh);
-  // If there is another connection, it reports the loss after the peer's last messages.
-  if (how == RONDO_CHANNEL_CUT && (peer->in || peer->out))
+  if (mesh->says_bye) { // the process has read the goodbye, or has ended
+    if (rondo_mesh_peer_is_idle(peer))
+      peer->is_over = 1;
     return;
-  if (how == RONDO_CHANNEL_CUT && is_accepted && line_says_nothing(peer))
+  }
+  if (how < RONDO_CHANNEL_CUT) {
+    rondo_mesh_peer_end(peer);
+    mesh->events.broke(mesh->arg, peer_number(peer), why);
     return;
-  if (peer->mesh->phase != RONDO_MESH_STOPPING)
-    peer_lose(peer, rondo_channel_end_reason(how), why);
+  }
+  // If there is another connection, it reports the loss after the peer's last messages. One that
+  // has carried nothing tells nothing: the peer makes another one, or is leaving.
+  if (peer->in || peer->out || (is_accepted && !peer->has_received && !peer->has_sent))
+    return;
+  peer->has_gap |= peer->has_carried;
+  peer->has_carried = 0;
+  if (!peer->is_lost)
+    peer_begin_dial(peer);
+  mesh->events.cut(mesh->arg, peer_number(peer), false, why);
 }
 
 // ----------------------------------------------- connections of this process ---
@@ -223,19 +261,23 @@ static uint32_t peer_places(const struct rondo_mesh_peer *peer) {
   return peer_address_count(peer) ? peer_address_count(peer) : 1;
 }
 
-// Handles a failed attempt. A slow peer is not lost, nor one to which this process is too slow, nor
-// one that makes a connection itself: only one that keeps refusing connections or cannot be reached
-// is. The root says why a process has ended, but it may be slow too.
-static void peer_retry(struct rondo_mesh_peer *peer, int how, const char *why) {
-  if (how == RONDO_WIRE_REFUSE_LATE || how == RONDO_WIRE_REFUSE_TWICE)
-    peer->dial.begin_ns = rondo_now_ns();
-  uint64_t tried_ns = rondo_now_ns() - peer->dial.begin_ns;
-  bool is_patient = how == RONDO_CHANNEL_UNREACHABLE || peer->mesh->root;
-  uint64_t bound_ns = is_patient ? peer->mesh->cfg.peer_timeout_ns : REFUSED_NS;
-  if (tried_ns > bound_ns)
-    peer_lose(peer, rondo_channel_end_reason(how), why);
-  else
+// Handles a failed attempt. A slow peer has not ended, nor one to which this process is too slow,
+// nor one that makes a connection itself: only one that keeps refusing connections has.
+// `is_refused`: the kernel of this machine knows no such socket, which is proof at once.
+static void peer_retry(struct rondo_mesh_peer *peer, int how, bool is_refused, const char *why) {
+  struct rondo_mesh *mesh = peer->mesh;
+  uint64_t now_ns = rondo_now_ns();
+  if (how == RONDO_WIRE_REFUSE_LATE || how == RONDO_WIRE_REFUSE_TWICE ||
+      how == RONDO_CHANNEL_UNREACHABLE)
+    peer->dial.begin_ns = now_ns;
+  bool is_over = is_refused || now_ns - peer->dial.begin_ns > REFUSED_NS;
+  if (!is_over && (!peer->is_lost || !STAILQ_EMPTY(&peer->queue))) {
     rondo_mesh_dial_again(&peer->dial, peer_places(peer));
+    return;
+  }
+  rondo_mesh_peer_end(peer);
+  if (is_over)
+    mesh->events.cut(mesh->arg, peer_number(peer), true, why);
 }
 
 static void out_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
@@ -246,14 +288,14 @@ static void out_on_closed(void *owner, struct rondo_channel *c, int how, const c
   }
   peer->dial.channel = NULL;
   if (!peer->line)
-    peer_retry(peer, how, why);
-  rondo_mesh_stop_look(peer->mesh);
+    peer_retry(peer, how, false, why);
 }
 
 static const struct rondo_channel_events out_events = {
     .opened = out_on_opened, .frame = line_on_frame, .closed = out_on_closed, .sent = peer_on_sent};
 
-static void peer_dial(struct rondo_mesh_peer *peer) {
+// Makes one attempt. A failure is handled by the event loop.
+static void peer_attempt(struct rondo_mesh_peer *peer) {
   struct rondo_mesh *mesh = peer->mesh;
   struct rondo_channel_config cfg = rondo_mesh_channels(mesh, &out_events, peer);
   struct rondo_wire_hello hello = {
@@ -262,7 +304,7 @@ static void peer_dial(struct rondo_mesh_peer *peer) {
   struct rondo_wire_address address;
   cfg.handshake_ns = ANSWER_NS;
   cfg.welcome_ns = ANSWER_NS;
-  if (rondo_topology_is_same_machine(mesh->topology, hello.to, mesh->self)) {
+  if (peer_is_local(peer)) {
     peer->dial.channel = rondo_channel_connect_local(&cfg, peer_where(peer)->local, &hello);
   } else if (address_count) {
     cfg.handshake_ns = RONDO_LISTENER_HANDSHAKE_NS; // then the next address is tried
@@ -273,35 +315,42 @@ static void peer_dial(struct rondo_mesh_peer *peer) {
   }
   if (peer->dial.channel)
     return;
-  if (errno == EAGAIN) // the queue of its listener is full: it lives and is busy
-    peer->dial.begin_ns = rondo_now_ns();
-  peer_retry(peer,
-             errno == EHOSTUNREACH || errno == ENETUNREACH ? RONDO_CHANNEL_UNREACHABLE
-                                                           : RONDO_CHANNEL_CUT,
-             strerror(errno));
+  peer->dial.error = errno;
+  rondo_event_loop_timer_set(&peer->dial.again, 0);
 }
 
-static void peer_on_redial(evutil_socket_t fd, short what, void *arg) {
+static void peer_on_again(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh_peer *peer = arg;
+  int error = peer->dial.error;
   (void)fd, (void)what;
-  peer_dial(arg);
+  peer->dial.error = 0;
+  if (!error) {
+    peer_attempt(peer);
+    return;
+  }
+  if (error == EAGAIN) // the queue of its listener is full: it lives and is busy
+    peer->dial.begin_ns = rondo_now_ns();
+  bool is_away = error == EHOSTUNREACH || error == ENETUNREACH;
+  peer_retry(peer, is_away ? RONDO_CHANNEL_UNREACHABLE : RONDO_CHANNEL_CUT,
+             error == ECONNREFUSED && peer_is_local(peer),
+             error == ECONNREFUSED ? "its process has ended" : strerror(error));
 }
 
 // Connects if it does not do so already.
 static void peer_begin_dial(struct rondo_mesh_peer *peer) {
   if (!peer->dial.begin_ns)
-    evtimer_assign(&peer->dial.again, rondo_event_loop_base(peer->mesh->loop), peer_on_redial,
-                   peer);
+    evtimer_assign(&peer->dial.again, rondo_event_loop_base(peer->mesh->loop), peer_on_again, peer);
   else if (peer->dial.channel || evtimer_pending(&peer->dial.again, NULL))
     return;
   peer->dial.begin_ns = rondo_now_ns();
   peer->dial.pause_ns = FIRST_PAUSE_NS;
-  peer_dial(peer);
+  peer_attempt(peer);
 }
 
 void rondo_mesh_peer_send(struct rondo_mesh *mesh, uint32_t to, struct rondo_channel_out *out) {
   struct rondo_mesh_peer *peer = &mesh->peers[to];
-  if (peer->is_lost) {
-    mesh_drop_frame(mesh, out);
+  if (peer->is_over || (peer->is_lost && out->head.type == RONDO_WIRE_MESSAGE)) {
+    rondo_mesh_drop_frame(mesh, out);
     return;
   }
   if (peer->line) {
@@ -312,17 +361,16 @@ void rondo_mesh_peer_send(struct rondo_mesh *mesh, uint32_t to, struct rondo_cha
   peer_begin_dial(peer);
 }
 
-void rondo_mesh_peer_leave(struct rondo_mesh_peer *peer, uint32_t rank) {
-  if (peer->line || !STAILQ_EMPTY(&peer->queue))
-    peer_send_gone(peer, rank);
-}
-
-bool rondo_mesh_peer_is_connected(const struct rondo_mesh_peer *peer) {
-  return peer->out || peer->in || peer->dial.channel || !STAILQ_EMPTY(&peer->queue);
-}
-
 bool rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer) {
-  return !rondo_mesh_peer_is_connected(peer);
+  return !peer->out && !peer->in && !peer->dial.channel && STAILQ_EMPTY(&peer->queue);
+}
+
+void rondo_mesh_peer_flush(struct rondo_mesh_peer *peer, uint64_t number) {
+  if (rondo_mesh_peer_is_idle(peer) || peer->is_lost)
+    return;
+  peer->flush_sent = number;
+  if (peer->line)
+    channel_send_number(peer->line, RONDO_WIRE_FLUSH, number);
 }
 
 // A connection that is being made carries the goodbye after the messages that wait for it.
@@ -336,12 +384,34 @@ void rondo_mesh_peer_bye(struct rondo_mesh_peer *peer) {
 static const struct rondo_channel_events in_events = {
     .frame = line_on_frame, .closed = line_on_closed, .sent = peer_on_sent};
 
-static void waiting_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
-  (void)owner, (void)how, (void)why;
-  LIST_REMOVE(c, listed);
+// Before this process knows the others: the number of a process is what it says.
+static void early_on_frame(void *owner, struct rondo_channel *c,
+                           struct rondo_channel_frame *frame) {
+  if (mesh_on_frame(owner, c->handshake.hello.from, c, frame) <= 0)
+    rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
 }
 
-static const struct rondo_channel_events waiting_events = {.closed = waiting_on_closed};
+static void early_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
+  struct rondo_mesh *mesh = owner;
+  (void)how;
+  LIST_REMOVE(c, listed);
+  mesh->events.cut(mesh->arg, c->handshake.hello.from, false, why);
+}
+
+static const struct rondo_channel_events early_events = {.frame = early_on_frame,
+                                                         .closed = early_on_closed};
+
+void rondo_mesh_peer_send_early(struct rondo_mesh *mesh, uint32_t to,
+                                struct rondo_channel_out *out) {
+  struct rondo_channel *c;
+  LIST_FOREACH (c, &mesh->early, listed)
+    if (c->handshake.hello.from == to)
+      break;
+  if (c)
+    rondo_channel_send(c, out);
+  else
+    rondo_channel_out_free(out);
+}
 
 int rondo_mesh_peer_admit(void *arg, const struct rondo_channel *c) {
   const struct rondo_mesh *mesh = arg;
@@ -350,55 +420,56 @@ int rondo_mesh_peer_admit(void *arg, const struct rondo_channel *c) {
     return 0; // refused once it is authenticated
   const struct rondo_mesh_peer *peer = &mesh->peers[from];
   bool is_made_here = peer->out || (peer->dial.channel && mesh->self < from);
-  return is_made_here && !peer->is_lost ? RONDO_WIRE_REFUSE_TWICE : 0;
+  return is_made_here && !peer->is_over ? RONDO_WIRE_REFUSE_TWICE : 0;
 }
 
 // Assigns a connection to the peer that made it.
-static void peer_accept_in(struct rondo_mesh *mesh, struct rondo_channel *c) {
+static void peer_accept_in(struct rondo_mesh *mesh, struct rondo_channel *c, bool is_early) {
   uint32_t from = c->handshake.hello.from;
   uint32_t to = c->handshake.hello.to;
   struct rondo_mesh_peer *peer = from < mesh->process_count ? &mesh->peers[from] : NULL;
-  if (!peer || from == mesh->self || to != mesh->self || peer->is_lost ||
-      (peer->in && (peer->has_received || peer->has_sent))) {
+  if (!peer || from == mesh->self || to != mesh->self) {
     rondo_log(RONDO_LOG_WARN, "member: refused a connection from %s: its process numbers are wrong",
               c->remote);
     rondo_channel_count(&mesh->counters.refused, 1);
     rondo_channel_close(c);
     return;
   }
-  if (peer->in)
+  if (peer->is_over) {
+    rondo_channel_close(c);
+    return;
+  }
+  if (peer->in) { // it was cut, which this side has not noticed
     rondo_channel_close(peer->in);
+    peer->has_gap |= peer->has_carried;
+    peer->has_carried = 0;
+    if (!is_early)
+      mesh->events.cut(mesh->arg, from, false, "the process has connected again");
+  }
   if (peer->line == peer->in)
     peer->line = NULL;
   peer->in = c;
+  peer->has_received |= is_early;
   c->events = &in_events;
   c->owner = peer;
-  rondo_channel_pause(c, 0);
   line_open(peer, c);
 }
 
 void rondo_mesh_peer_accept(void *arg, struct rondo_channel *c) {
   struct rondo_mesh *mesh = arg;
-  // A process that is about to leave says goodbye, so that the peer does not take it for dead.
-  if (mesh->phase != RONDO_MESH_JOINING && mesh->process_count) {
-    peer_accept_in(mesh, c);
+  if (mesh->process_count) {
+    peer_accept_in(mesh, c, false);
     return;
   }
-  if (mesh->phase != RONDO_MESH_JOINING) {
-    rondo_channel_close(c);
-    return;
-  }
-  // The peer has the roster and this process does not: the peer's frames wait.
-  rondo_channel_pause(c, 1);
-  c->events = &waiting_events;
+  c->events = &early_events;
   c->owner = mesh;
-  LIST_INSERT_HEAD(&mesh->waiting_in, c, listed);
+  LIST_INSERT_HEAD(&mesh->early, c, listed);
 }
 
-void rondo_mesh_peer_accept_waiting(struct rondo_mesh *mesh) {
-  while (!LIST_EMPTY(&mesh->waiting_in)) {
-    struct rondo_channel *c = LIST_FIRST(&mesh->waiting_in);
+void rondo_mesh_peer_accept_early(struct rondo_mesh *mesh) {
+  while (!LIST_EMPTY(&mesh->early)) {
+    struct rondo_channel *c = LIST_FIRST(&mesh->early);
     LIST_REMOVE(c, listed);
-    peer_accept_in(mesh, c);
+    peer_accept_in(mesh, c, true);
   }
 }

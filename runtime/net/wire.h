@@ -13,7 +13,7 @@
 #include "runtime/net/topology.h"
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 5u
+#define RONDO_WIRE_VERSION 6u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u
@@ -33,16 +33,11 @@ enum rondo_wire_type {
   RONDO_WIRE_WELCOME = 4,   // responder: proves that it knows the secret
   RONDO_WIRE_REFUSAL = 5,   // either: why it ends the handshake; a hint only, not authenticated
   // After the handshake; each frame carries a keyed hash.
-  RONDO_WIRE_JOIN = 16,    // to the root: the sending process, its address and ranks
-  RONDO_WIRE_ADD = 17,     // to the root: one more rank of the sender
-  RONDO_WIRE_GONE = 18,    // to root and peers: a rank of the sender leaves
-  RONDO_WIRE_BYE = 19,     // to root and peers: the sending process leaves
-  RONDO_WIRE_REJECT = 20,  // from the root: the receiver may not join, and why
-  RONDO_WIRE_MISSING = 21, // from the root: how many ranks have not joined yet, and the first ones
-  RONDO_WIRE_ROSTER = 22,  // from the root: the receiver's process number, and how many there are
-  RONDO_WIRE_MEMBERS = 23, // from the root: some of the processes
-  RONDO_WIRE_LOST = 24,    // from the root: ranks that are lost
-  RONDO_WIRE_MESSAGE = 25  // between peers: a message of the mesh's user
+  RONDO_WIRE_MEMBERSHIP = 16, // to root and peers: a message of membership (runtime/job)
+  RONDO_WIRE_FLUSH = 17,      // between peers: asks for a FLUSHED with the same number
+  RONDO_WIRE_FLUSHED = 18,    // all that the receiver has sent before the FLUSH has been read
+  RONDO_WIRE_BYE = 19,        // the sender's last frame; the receiver closes the connection
+  RONDO_WIRE_MESSAGE = 20     // between peers: a message of the mesh's user
 };
 
 // What a connection is for.

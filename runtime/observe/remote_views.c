@@ -234,7 +234,7 @@ static int answer_enter(const struct rondo_job *job, struct rondo_snapshot *s, u
 
 int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s) {
   struct rondo_views *views = job->views;
-  if (!job->mesh || job->is_manual)
+  if (!job->membership || job->is_manual)
     return RONDO_SUCCESS;
   if (job->roster == RONDO_ROSTER_KNOWN && !views->answers)
     views->answers = calloc(job->process_count, sizeof *views->answers);

@@ -84,7 +84,7 @@ static struct failure_message end_send_failure(struct rondo_job *job,
   struct failure_message n = {.key = end->key, .rank = end->rank->cfg.rank};
   n.status = (int32_t)rondo_load_relaxed_u32(&end->owner.failed);
   memcpy(n.why, end->owner.why, sizeof n.why);
-  if (job->mesh)
+  if (job->membership)
     rondo_processes_send_all(job, end->members, end->nranks, RONDO_MESSAGE_COMM_FAILED, &n,
                              sizeof n);
   return n;

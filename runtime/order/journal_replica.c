@@ -120,7 +120,7 @@ void rondo_replica_schedule(struct rondo_job *job, int is_urgent) {
   journals->is_scheduled |= is_wanted && !is_urgent;
   uint64_t pause_ns = is_urgent || !PAUSE_NS ? 0 : PAUSE_NS + ROUND_SHARE * journals->round_ns;
   if (is_wanted &&
-      rondo_mesh_calls->after(job->mesh, pause_ns, job_send_round, job) != RONDO_SUCCESS)
+      rondo_members_calls->after(job->membership, pause_ns, job_send_round, job) != RONDO_SUCCESS)
     journals->is_scheduled = journals->is_urgent = 0; // the next call tries again
   pthread_mutex_unlock(&journals->schedule_lock);
 }
@@ -160,8 +160,8 @@ static void job_compare(struct rondo_job *job, const uint64_t *key) {
     if (job->members[r])
       done &= rondo_comms_compare(rondo_rank_of(job->members[r]), key, RONDO_JOB_LOCK_HELD);
   if (!done && !journals->is_unfinished)
-    journals->is_unfinished =
-        rondo_mesh_calls->after(job->mesh, PAUSE_NS, job_compare_again, job) == RONDO_SUCCESS;
+    journals->is_unfinished = rondo_members_calls->after(job->membership, PAUSE_NS,
+                                                         job_compare_again, job) == RONDO_SUCCESS;
 }
 
 static void job_compare_again(void *arg) {

@@ -13,7 +13,7 @@ static enum presence rank_find_presence(const struct rondo_job *job, uint32_t ra
     return PRESENT;
   if (job->was_here[rank])
     return GONE;
-  if (!job->mesh)
+  if (!job->membership)
     return AWAITED;
   if (job->gone[rank] || job->roster == RONDO_ROSTER_FAILED)
     return GONE;

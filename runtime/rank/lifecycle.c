@@ -121,7 +121,8 @@ static int rank_join(struct rondo_rank *rank, const struct rondo_rank_request *r
   if (status != RONDO_SUCCESS)
     return status;
   rank->member.daemon->proxy = &rank->job->transports.proxy_address;
-  rank->member.daemon->event_counts = rank->job->mesh ? &rank->job->transports.event_counts : NULL;
+  rank->member.daemon->event_counts =
+      rank->job->membership ? &rank->job->transports.event_counts : NULL;
   if (!rank->member.is_manual)
     status = daemon_attach(rank);
   if (status == RONDO_SUCCESS) {

@@ -449,8 +449,8 @@ static struct rondo_coll *coll_claim(struct rondo_rank *rank,
 // Refuses a registration, which the other processes must be told of, while too many messages wait
 // for processes that are slow.
 static int mesh_check_room(const struct rondo_rank *rank) {
-  struct rondo_mesh *mesh = rank->job->mesh;
-  if (!mesh || !rondo_mesh_calls->is_full || !rondo_mesh_calls->is_full(mesh))
+  struct rondo_members *mesh = rank->job->membership;
+  if (!mesh || !rondo_members_calls->is_full || !rondo_members_calls->is_full(mesh))
     return RONDO_SUCCESS;
   return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
                           "register: rank %u: %llu MiB of messages wait for slow processes",

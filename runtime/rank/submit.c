@@ -158,7 +158,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
             !rank->member.is_manual;
     // The last rank to submit steps the blocks of the others. If all ranks are in this process, no
     // worker is needed.
-    urgent = urgent && !(polls && !rank->job->mesh);
+    urgent = urgent && !(polls && !rank->job->membership);
     if (run)
       *run = coll->submitted;
   }

@@ -33,15 +33,15 @@ struct call {
   void *arg;
 };
 
-struct rondo_mesh {
+struct rondo_members {
   uint32_t process, call_count;
   int is_open, has_roster;
-  const struct rondo_mesh_events *events;
+  const struct rondo_members_events *events;
   void *arg;
   struct call calls[CALLS];
 };
 
-static struct rondo_mesh meshes[EXPLORE_RANKS];
+static struct rondo_members meshes[EXPLORE_RANKS];
 static struct wire wires[EXPLORE_RANKS][EXPLORE_RANKS];
 static uint32_t process_count, rank_count;
 static uint32_t homes[EXPLORE_RANKS];
@@ -95,8 +95,9 @@ static bool is_needed(const struct rondo_config *cfg) {
 }
 
 static int start(const struct rondo_config *cfg, const struct rondo_topology_place *place,
-                 const struct rondo_mesh_events *events, void *arg, struct rondo_mesh **mesh) {
-  struct rondo_mesh *m = &meshes[homes[cfg->rank]];
+                 const struct rondo_members_events *events, void *arg,
+                 struct rondo_members **mesh) {
+  struct rondo_members *m = &meshes[homes[cfg->rank]];
   (void)place;
   m->process = homes[cfg->rank];
   m->is_open = 1;
@@ -106,21 +107,21 @@ static int start(const struct rondo_config *cfg, const struct rondo_topology_pla
   return RONDO_SUCCESS;
 }
 
-static int add_rank(struct rondo_mesh *mesh, uint32_t rank,
+static int add_rank(struct rondo_members *mesh, uint32_t rank,
                     const struct rondo_topology_place *place) {
   (void)place;
   return homes[rank] == mesh->process ? RONDO_SUCCESS : RONDO_ERR_EXISTS;
 }
 
-static void leave(const struct rondo_mesh *mesh, uint32_t rank) {
+static void leave(const struct rondo_members *mesh, uint32_t rank) {
   for (uint32_t p = 0; p < process_count; p++)
     if (p != mesh->process && !wires[mesh->process][p].is_cut)
-      post_lost(mesh->process, p, rank, RONDO_MESH_LEFT);
+      post_lost(mesh->process, p, rank, RONDO_LOST_LEFT);
 }
 
-static void remove_rank(struct rondo_mesh *mesh, uint32_t rank) { leave(mesh, rank); }
+static void remove_rank(struct rondo_members *mesh, uint32_t rank) { leave(mesh, rank); }
 
-static void stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
+static void stop(struct rondo_members *mesh, int64_t timeout_ns, int64_t join_ns) {
   (void)timeout_ns, (void)join_ns;
   leave(mesh, UINT32_MAX);
   mesh->is_open = 0;
@@ -128,35 +129,36 @@ static void stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
     empty(&wires[p][mesh->process]);
 }
 
-static uint32_t self(struct rondo_mesh *mesh) { return mesh->process; }
+static uint32_t self(struct rondo_members *mesh) { return mesh->process; }
 
-static uint32_t count(struct rondo_mesh *mesh) {
+static uint32_t count(struct rondo_members *mesh) {
   (void)mesh;
   return process_count;
 }
 
-static uint32_t home_of(struct rondo_mesh *mesh, uint32_t rank) {
+static uint32_t home_of(struct rondo_members *mesh, uint32_t rank) {
   (void)mesh;
   return homes[rank];
 }
 
-static bool is_same_machine(struct rondo_mesh *mesh, uint32_t process) {
+static bool is_same_machine(struct rondo_members *mesh, uint32_t process) {
   return process < process_count && machines[process] == machines[mesh->process];
 }
 
-static uint32_t address_of(struct rondo_mesh *mesh, uint32_t process,
+static uint32_t address_of(struct rondo_members *mesh, uint32_t process,
                            struct sockaddr_storage *out) {
   (void)mesh, (void)process, (void)out;
   return 0;
 }
 
 // Nobody knows where another process runs: none of these competes for cores.
-static int process_get(struct rondo_mesh *mesh, uint32_t process, struct rondo_mesh_process *out) {
+static int process_get(struct rondo_members *mesh, uint32_t process,
+                       struct rondo_members_process *out) {
   (void)mesh, (void)process, (void)out;
   return RONDO_ERR_UNKNOWN;
 }
 
-static int send_letter(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
+static int send_letter(struct rondo_members *mesh, const struct rondo_mesh_send *message) {
   struct wire *w = &wires[mesh->process][message->to];
   if (w->is_cut || !meshes[message->to].is_open)
     return RONDO_SUCCESS; // it is not known yet
@@ -168,7 +170,7 @@ static int send_letter(struct rondo_mesh *mesh, const struct rondo_mesh_send *me
 }
 
 // Time is not the explorer's here: only what is due at once is ever called.
-static int after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*function)(void *arg),
+static int after(struct rondo_members *mesh, uint64_t delay_ns, void (*function)(void *arg),
                  void *arg) {
   if (delay_ns)
     return RONDO_SUCCESS;
@@ -178,19 +180,19 @@ static int after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*function)(vo
   return RONDO_SUCCESS;
 }
 
-static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
-                                              .start = start,
-                                              .add_rank = add_rank,
-                                              .remove_rank = remove_rank,
-                                              .self = self,
-                                              .process_count = count,
-                                              .process_of = home_of,
-                                              .is_same_machine = is_same_machine,
-                                              .process_get = process_get,
-                                              .address_of = address_of,
-                                              .send = send_letter,
-                                              .after = after,
-                                              .stop = stop};
+static const struct rondo_members_calls calls = {.is_needed = is_needed,
+                                                 .start = start,
+                                                 .add_rank = add_rank,
+                                                 .remove_rank = remove_rank,
+                                                 .self = self,
+                                                 .process_count = count,
+                                                 .process_of = home_of,
+                                                 .is_same_machine = is_same_machine,
+                                                 .process_get = process_get,
+                                                 .address_of = address_of,
+                                                 .send = send_letter,
+                                                 .after = after,
+                                                 .stop = stop};
 
 // -------------------------------------------------------------- the network ---
 
@@ -208,10 +210,10 @@ void explore_net_reset(const struct explore_program *program, struct random *ran
   rondo_transports_carrier = &explore_carrier;
   process_count = program->process_count;
   rank_count = program->cfg.rank_count;
-  rondo_mesh_calls = &calls;
+  rondo_members_calls = &calls;
 }
 
-static void tell_lost(struct rondo_mesh *to, uint32_t from, const struct letter *l) {
+static void tell_lost(struct rondo_members *to, uint32_t from, const struct letter *l) {
   uint32_t ranks[EXPLORE_RANKS];
   uint32_t lost_count = 0;
   for (uint32_t r = 0; r < rank_count; r++)
@@ -220,7 +222,7 @@ static void tell_lost(struct rondo_mesh *to, uint32_t from, const struct letter 
   to->events->lost(to->arg, ranks, lost_count, l->reason, "the explorer cut the link");
 }
 
-static void deliver(uint32_t from, struct rondo_mesh *to) {
+static void deliver(uint32_t from, struct rondo_members *to) {
   struct wire *w = &wires[from][to->process];
   struct letter *l = w->first;
   w->first = l->next;
@@ -238,7 +240,7 @@ static void deliver(uint32_t from, struct rondo_mesh *to) {
   discard(l);
 }
 
-static int serve(struct rondo_mesh *m, struct random *random) {
+static int serve(struct rondo_members *m, struct random *random) {
   if (!m->is_open)
     return 0;
   if (!m->has_roster) {
@@ -283,7 +285,7 @@ static void cut_wire(struct random *random, uint32_t from, uint32_t to) {
   w->end = at;
   empty(&rest);
   w->is_cut = 1;
-  post_lost(from, to, UINT32_MAX, RONDO_MESH_DIED);
+  post_lost(from, to, UINT32_MAX, RONDO_LOST_DIED);
 }
 
 void explore_net_cut(struct random *random, uint32_t a, uint32_t b) {

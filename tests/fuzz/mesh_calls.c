@@ -256,7 +256,7 @@ static void say_of_the_whole(struct rondo_fuzz_input *in, uint32_t how) {
 static void lose(uint32_t how) {
   uint32_t rank = 1 + how / 8 % (RANKS - 1);
   model.has_failed = model.has_lost = 1;
-  rondo_hand_mesh.events.lost(rondo_hand_mesh.arg, &rank, 1, RONDO_MESH_LEFT + (int)(how / 16 % 5),
+  rondo_hand_mesh.events.lost(rondo_hand_mesh.arg, &rank, 1, RONDO_LOST_LEFT + (int)(how / 16 % 5),
                               "fuzz");
 }
 

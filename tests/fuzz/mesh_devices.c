@@ -56,20 +56,21 @@ static struct {
 
 // ------------------------------------------------------------------ the mesh ---
 
-static uint32_t self_of(struct rondo_mesh *m) {
+static uint32_t self_of(struct rondo_members *m) {
   (void)m;
   return other.self;
 }
 
-static uint32_t process_of(struct rondo_mesh *m, uint32_t rank) {
+static uint32_t process_of(struct rondo_members *m, uint32_t rank) {
   (void)m;
   return rank ? 1 - other.self : other.self;
 }
 
-static int process_get(struct rondo_mesh *m, uint32_t process, struct rondo_mesh_process *out) {
+static int process_get(struct rondo_members *m, uint32_t process,
+                       struct rondo_members_process *out) {
   static const uint32_t rank = 1;
   (void)m;
-  *out = (struct rondo_mesh_process){
+  *out = (struct rondo_members_process){
       .pid = (uint32_t)getpid(), .asks_window = 1, .rank_count = 1, .ranks = &rank, .host = ""};
   return process == 1 - other.self ? RONDO_SUCCESS : RONDO_ERR_UNKNOWN;
 }
@@ -227,7 +228,7 @@ static void enter(void) {
 
 static void lose(uint32_t how) {
   const uint32_t rank = 1;
-  rondo_hand_mesh.events.lost(rondo_hand_mesh.arg, &rank, 1, RONDO_MESH_LEFT + (int)(how % 5),
+  rondo_hand_mesh.events.lost(rondo_hand_mesh.arg, &rank, 1, RONDO_LOST_LEFT + (int)(how % 5),
                               "fuzz");
 }
 
@@ -305,17 +306,17 @@ static void close_other(void) {
 }
 
 static void live_through(struct rondo_fuzz_input *in, int has_window) {
-  static struct rondo_mesh_calls calls;
+  static struct rondo_members_calls calls;
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   struct rondo_context ctx;
   struct rondo_collective coll;
   rondo_hand_mesh_put();
   rondo_hand_mesh.sent = on_sent;
-  calls = *rondo_mesh_calls;
+  calls = *rondo_members_calls;
   calls.self = self_of;
   calls.process_of = process_of;
   calls.process_get = process_get;
-  rondo_mesh_calls = &calls;
+  rondo_members_calls = &calls;
   cfg.backend = RONDO_BACKEND_CUDA;
   cfg.id.bytes[0] = 7;
   cfg.rank_count = 2;

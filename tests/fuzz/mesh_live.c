@@ -9,12 +9,14 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/net/address.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/job_address.h"
+#include "runtime/job/members.h"
 #include "runtime/net/mesh.h"
 #include "tests/support/fuzz.h"
 
@@ -72,7 +74,7 @@ static void say(int fd, struct rondo_handshake *p, struct rondo_fuzz_input *in) 
   while (in->size) {
     uint8_t bytes[FRAME_BYTES];
     struct rondo_wire_head head = {.version = RONDO_WIRE_VERSION};
-    head.type = (uint8_t)(RONDO_WIRE_JOIN + rondo_fuzz_take(in, 1) % 11);
+    head.type = (uint8_t)(RONDO_WIRE_MEMBERSHIP + rondo_fuzz_take(in, 1) % 6);
     head.size = (uint32_t)rondo_fuzz_take(in, 1);
     head.size = head.size < in->size ? head.size : (uint32_t)in->size;
     uint8_t *end = fill_frame(bytes, &head, p, in);
@@ -91,6 +93,9 @@ static void hang_up(int fd) {
   close(fd);
 }
 
+static const uint8_t tag[RONDO_WIRE_TAG_BYTES] = "a tag";
+static const uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = "a secret";
+
 static struct rondo_config config(void) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   cfg.rank_count = RANKS;
@@ -101,20 +106,20 @@ static struct rondo_config config(void) {
 }
 
 static void speak_to_root(struct rondo_fuzz_input *in) {
-  static const struct rondo_mesh_events deaf;
+  static const struct rondo_members_events deaf;
   static const uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {3};
   struct rondo_config cfg = config();
   struct rondo_wire_hello hello = {
       .purpose = RONDO_WIRE_TO_ROOT, .from = UINT32_MAX, .to = UINT32_MAX};
   struct rondo_job_address job;
-  struct rondo_mesh *mesh;
+  struct rondo_members *mesh;
   struct rondo_handshake p;
   struct rondo_handshake_reply reply;
   struct sockaddr_storage s;
   RONDO_FUZZ_CHECK(rondo_unique_id_listen(&cfg.id, &cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_job_address_read(&cfg, &job) == RONDO_SUCCESS);
-  RONDO_FUZZ_CHECK(rondo_mesh_calls->start(&cfg, NULL, &deaf, NULL, &mesh) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_members_calls->start(&cfg, NULL, &deaf, NULL, &mesh) == RONDO_SUCCESS);
   socklen_t size = rondo_address_to_socket(&job.addresses[0], &s);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   RONDO_FUZZ_CHECK(connect(fd, (struct sockaddr *)&s, size) == 0);
@@ -123,13 +128,13 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
   RONDO_FUZZ_CHECK(prove(fd, &p, &reply));
   say(fd, &p, in);
   hang_up(fd);
-  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
+  rondo_members_calls->stop(mesh, LONG_NS, 0);
 }
 
 // A root that the fuzzer is, at which a mesh joins.
 struct scene {
   struct rondo_job_key job;
-  struct rondo_mesh *mesh;
+  struct rondo_members *mesh;
   struct rondo_handshake proof; // of the connection from the mesh
   int door, fd;
 };
@@ -155,9 +160,7 @@ static int admit(int door) {
 }
 
 static void scene_open(struct scene *s, uint32_t rank_count,
-                       const struct rondo_mesh_events *events) {
-  static const uint8_t tag[RONDO_WIRE_TAG_BYTES] = "a tag";
-  static const uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = "a secret";
+                       const struct rondo_members_events *events) {
   static const uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {5};
   struct rondo_config cfg = config();
   struct rondo_wire_address at;
@@ -167,82 +170,71 @@ static void scene_open(struct scene *s, uint32_t rank_count,
   rondo_job_key_init(&s->job, tag, secret);
   rondo_job_address_write_root(&s->job, secret, &at, 1, &cfg.id);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
-  RONDO_FUZZ_CHECK(rondo_mesh_calls->start(&cfg, NULL, events, s, &s->mesh) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_members_calls->start(&cfg, NULL, events, s, &s->mesh) == RONDO_SUCCESS);
   s->fd = admit(s->door);
   rondo_handshake_init(&s->proof, &s->job, nonce);
   RONDO_FUZZ_CHECK(prove(s->fd, &s->proof, &reply));
 }
 
 static void speak_to_member(struct rondo_fuzz_input *in) {
-  static const struct rondo_mesh_events deaf;
+  static const struct rondo_members_events deaf;
   struct scene s;
   scene_open(&s, RANKS, &deaf);
   say(s.fd, &s.proof, in);
   (void)shutdown(s.fd, SHUT_WR);
-  RONDO_FUZZ_CHECK(rondo_mesh_await(s.mesh, LONG_NS) != RONDO_ERR_TIMEOUT);
   close(s.door);
   hang_up(s.fd);
-  rondo_mesh_calls->stop(s.mesh, LONG_NS, 0);
+  rondo_members_calls->stop(s.mesh, LONG_NS, 0);
 }
 
 // ------------------------------------------------------------- among members ---
 
-#define JOIN_BYTES 4096u
 #define HERE 1u      // by the machine's own socket, by which descriptors come, not by TCP
 #define CALLED_ON 2u // the mesh calls first, and is answered on the connection that it has made
 
-static void put_frame(int fd, struct rondo_handshake *p, uint8_t type,
-                      const struct rondo_wire_writer *w) {
-  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + JOIN_BYTES + RONDO_WIRE_MAC_BYTES];
-  struct rondo_wire_head head = {
-      .version = RONDO_WIRE_VERSION, .type = type, .size = (uint32_t)w->size};
-  RONDO_FUZZ_CHECK(!w->full && w->size <= JOIN_BYTES);
-  rondo_wire_head_write(bytes, &head);
-  memcpy(bytes + RONDO_WIRE_HEAD_BYTES, w->bytes, w->size);
-  uint8_t *end = bytes + RONDO_WIRE_HEAD_BYTES + w->size;
-  rondo_handshake_seal(p, bytes, bytes + RONDO_WIRE_HEAD_BYTES, w->size, end);
-  size_t size = (size_t)(end - bytes) + RONDO_WIRE_MAC_BYTES;
-  RONDO_FUZZ_CHECK(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size);
+// A mesh alone, without a root: the fuzzer says where the other process is.
+static struct pair {
+  struct rondo_mesh *mesh;
+  struct rondo_topology *topology;
+  sem_t is_done;
+} pair;
+
+static void on_meet(void *arg) {
+  (void)arg;
+  RONDO_FUZZ_CHECK(rondo_mesh_meet(pair.mesh, 0, pair.topology));
+  rondo_mesh_open(pair.mesh);
+  (void)sem_post(&pair.is_done);
 }
 
-// What the mesh says of itself when it joins.
-static struct rondo_wire_member read_join(struct scene *s) {
-  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + JOIN_BYTES + RONDO_WIRE_MAC_BYTES];
-  struct rondo_wire_frame frame = {.payload = bytes + RONDO_WIRE_HEAD_BYTES};
-  struct rondo_wire_member member;
-  RONDO_FUZZ_CHECK(read_all(s->fd, bytes, RONDO_WIRE_HEAD_BYTES));
-  RONDO_FUZZ_CHECK(rondo_wire_head_read(bytes, RONDO_WIRE_HEAD_BYTES, 1, &frame.head) == 1);
-  RONDO_FUZZ_CHECK(frame.head.type == RONDO_WIRE_JOIN && frame.head.size <= JOIN_BYTES);
-  RONDO_FUZZ_CHECK(
-      read_all(s->fd, bytes + RONDO_WIRE_HEAD_BYTES, frame.head.size + RONDO_WIRE_MAC_BYTES));
-  struct rondo_wire_reader r = rondo_wire_read(&frame);
-  (void)rondo_wire_get_u32(&r);
-  rondo_wire_get_member(&r, &member, NULL);
-  RONDO_FUZZ_CHECK(rondo_wire_is_done(&r) && member.address_count);
-  return member;
+static void on_end(void *arg) {
+  (void)arg;
+  rondo_mesh_end(pair.mesh);
+  (void)sem_post(&pair.is_done);
 }
 
-// Two processes with a rank each: the mesh, and the fuzzer at `door`, on another machine.
-static void tell_roster(struct scene *s, const struct rondo_wire_member *member,
-                        const struct rondo_wire_address *door) {
-  uint8_t bytes[JOIN_BYTES];
-  uint32_t rank = 1;
-  struct rondo_topology_place place = {.node = -1};
-  struct rondo_wire_member other = {
-      .address_count = 1, .rank_count = 1, .ranks = &rank, .places = &place};
-  struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
-  other.addresses[0] = *door;
-  for (uint32_t i = 0; i < 4; i++) // number, processes, ranks, the root's process: none
-    rondo_wire_put_u32(&w, (const uint32_t[]){0, 2, 2, RONDO_MESH_NOBODY}[i]);
-  put_frame(s->fd, &s->proof, RONDO_WIRE_ROSTER, &w);
-  w.size = 0;
-  rondo_wire_put_u32(&w, 0);
-  rondo_wire_put_u32(&w, 2);
-  rondo_wire_put_member(&w, member, NULL);
-  rondo_wire_put_member(&w, &other, member);
-  put_frame(s->fd, &s->proof, RONDO_WIRE_MEMBERS, &w);
-  RONDO_FUZZ_CHECK(rondo_mesh_await(s->mesh, LONG_NS) == RONDO_SUCCESS);
+static void control_thread_run(void (*call)(void *arg)) {
+  RONDO_FUZZ_CHECK(sem_init(&pair.is_done, 0, 0) == 0);
+  RONDO_FUZZ_CHECK(rondo_mesh_after(pair.mesh, 0, call, NULL) == RONDO_SUCCESS);
+  while (sem_wait(&pair.is_done) != 0)
+    continue;
 }
+
+static void on_control(void *arg, uint32_t from, const void *bytes, size_t size) {
+  (void)arg, (void)bytes;
+  RONDO_FUZZ_CHECK(from == 1 && size <= RONDO_WIRE_AUTHENTICATED_BYTES);
+}
+
+static void on_cut(void *arg, uint32_t process, bool is_proven, const char *text) {
+  (void)arg, (void)is_proven, (void)text;
+  RONDO_FUZZ_CHECK(process == 1);
+}
+
+static void on_broke(void *arg, uint32_t process, const char *text) {
+  (void)arg, (void)text;
+  RONDO_FUZZ_CHECK(process == 1);
+}
+
+static void on_text(void *arg, const char *text) { (void)arg, (void)text; }
 
 static void hear(void *arg, struct rondo_mesh_message *message) {
   (void)arg;
@@ -279,7 +271,7 @@ static ssize_t send_with(int fd, uint8_t *bytes, size_t size, uint32_t fd_count)
 // one.
 static void say_to_member(int fd, struct rondo_handshake *p, struct rondo_fuzz_input *in,
                           int is_here) {
-  static const uint8_t types[] = {RONDO_WIRE_MESSAGE, RONDO_WIRE_MESSAGE, RONDO_WIRE_GONE,
+  static const uint8_t types[] = {RONDO_WIRE_MESSAGE, RONDO_WIRE_MEMBERSHIP, RONDO_WIRE_FLUSH,
                                   RONDO_WIRE_BYE};
   while (in->size) {
     uint8_t bytes[FRAME_BYTES];
@@ -290,7 +282,7 @@ static void say_to_member(int fd, struct rondo_handshake *p, struct rondo_fuzz_i
     if (wrong & 1)
       head.type = (uint8_t)rondo_fuzz_take(in, 1);
     head.fd_count = is_here && head.type == RONDO_WIRE_MESSAGE ? how / 32 : 0;
-    head.size = head.type == RONDO_WIRE_GONE ? 4 : (uint32_t)rondo_fuzz_take(in, 1);
+    head.size = head.type == RONDO_WIRE_FLUSH ? 8 : (uint32_t)rondo_fuzz_take(in, 1);
     head.size = head.size < in->size ? head.size : (uint32_t)in->size;
     if (wrong & 2)
       head.fd_count ^= 1;
@@ -312,9 +304,48 @@ static int connect_to(const struct rondo_wire_member *member, int is_here) {
   return fd;
 }
 
+// Two processes with a rank each: the mesh, and the fuzzer at `door`, on another machine. Returns
+// where the mesh is.
+static const struct rondo_wire_member *pair_open(const struct rondo_job_key *job,
+                                                 const struct rondo_wire_address *door,
+                                                 const struct rondo_mesh_events *events) {
+  uint32_t ranks[] = {0, 1};
+  struct rondo_topology_place place = {.node = -1};
+  struct rondo_wire_member other = {
+      .address_count = 1, .rank_count = 1, .ranks = &ranks[1], .places = &place};
+  struct rondo_config cfg = config();
+  other.addresses[0] = *door;
+  cfg.rank_count = 2;
+  rondo_job_address_write_root(job, secret, door, 1, &cfg.id);
+  RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_mesh_start(&cfg, events, NULL, &rondo_members_gatherer, &pair.mesh) ==
+                   RONDO_SUCCESS);
+  struct rondo_wire_member self = *rondo_mesh_self(pair.mesh);
+  self.rank_count = 1;
+  self.ranks = &ranks[0];
+  self.places = &place;
+  pair.topology = rondo_topology_create(2, 2);
+  RONDO_FUZZ_CHECK(pair.topology && rondo_topology_add(pair.topology, &self) &&
+                   rondo_topology_add(pair.topology, &other));
+  rondo_mesh_begin(pair.mesh);
+  control_thread_run(on_meet);
+  return rondo_mesh_self(pair.mesh);
+}
+
+static void pair_close(void) {
+  control_thread_run(on_end);
+  rondo_mesh_free(pair.mesh);
+  rondo_topology_destroy(pair.topology);
+}
+
 // The next bytes say by which way, and as whom: as the other process, or as nobody.
 static void speak_as_peer(struct rondo_fuzz_input *in) {
-  static const struct rondo_mesh_events events = {.receive = hear};
+  static const struct rondo_mesh_events events = {.control = on_control,
+                                                  .receive = hear,
+                                                  .cut = on_cut,
+                                                  .broke = on_broke,
+                                                  .waits = on_text,
+                                                  .failed = on_text};
   static const uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {7};
   uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
   uint32_t who = (uint32_t)rondo_fuzz_take(in, 1);
@@ -322,29 +353,24 @@ static void speak_as_peer(struct rondo_fuzz_input *in) {
   struct rondo_handshake_reply reply = {.size = 0};
   struct rondo_wire_address at;
   struct rondo_handshake p;
-  struct scene s;
+  struct rondo_job_key job;
   int door = listen_at(&at);
-  scene_open(&s, 2, &events);
-  struct rondo_wire_member member = read_join(&s);
-  tell_roster(&s, &member, &at);
+  rondo_job_key_init(&job, tag, secret);
+  const struct rondo_wire_member *member = pair_open(&job, &at, &events);
   const struct rondo_mesh_send call = {.to = 1, .bytes = "call", .size = 4};
   if (how & CALLED_ON)
-    RONDO_FUZZ_CHECK(rondo_mesh_calls->send(s.mesh, &call) == RONDO_SUCCESS);
+    RONDO_FUZZ_CHECK(rondo_mesh_send(pair.mesh, &call) == RONDO_SUCCESS);
   hello.from = 1 + who % 4 / 3; // seldom somebody else
   hello.to = who / 4 % 4 / 3;
-  int fd = how & CALLED_ON ? admit(door) : connect_to(&member, how & HERE);
-  rondo_handshake_init(&p, &s.job, nonce);
+  int fd = how & CALLED_ON ? admit(door) : connect_to(member, how & HERE);
+  rondo_handshake_init(&p, &job, nonce);
   if (!(how & CALLED_ON))
     rondo_handshake_begin(&p, &hello, &reply);
   if (prove(fd, &p, &reply))
     say_to_member(fd, &p, in, how & HERE && !(how & CALLED_ON));
   hang_up(fd);
   close(door);
-  close(s.door);
-  (void)shutdown(s.fd, SHUT_WR);
-  hang_up(s.fd);
-  rondo_mesh_calls->stop(s.mesh, LONG_NS, 0);
-  rondo_wire_member_fini(&member);
+  pair_close();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -196,7 +196,7 @@ static void lose(struct rondo_fuzz_input *in) {
   uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
   uint32_t ranks[] = {1, 2};
   rondo_hand_mesh.events.lost(rondo_hand_mesh.arg, ranks + how % 2, 1 + how / 2 % 2 * (1 - how % 2),
-                              RONDO_MESH_LEFT + (int)(how / 4 % 5), "fuzz");
+                              RONDO_LOST_LEFT + (int)(how / 4 % 5), "fuzz");
 }
 
 // Asks how far the ranks here are.

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/atomic.h"
-#include "runtime/net/mesh.h"
+#include "runtime/job/members.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"
 
@@ -54,9 +54,9 @@ static void plug_in(struct rondo_test_child *child) {
 }
 
 static void live_on_a_machine(struct rondo_test_child *child) {
-  static const struct rondo_mesh_events events = {.receive = on_receive, .lost = on_lost};
+  static const struct rondo_members_events events = {.receive = on_receive, .lost = on_lost};
   struct rondo_config cfg = RONDO_CONFIG_INIT;
-  struct rondo_mesh *mesh;
+  struct rondo_members *mesh;
   char number[16];
   (void)snprintf(number, sizeof number, "%u", child->rank);
   plug_in(child);
@@ -65,19 +65,19 @@ static void live_on_a_machine(struct rondo_test_child *child) {
   cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
   cfg.peer_timeout_ns = SILENCE_NS;
   RONDO_CHILD_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(rondo_mesh_calls->start(&cfg, NULL, &events, NULL, &mesh) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(!rondo_mesh_calls->is_same_machine(mesh, 1 - child->rank));
+  RONDO_CHILD_CHECK(rondo_members_calls->start(&cfg, NULL, &events, NULL, &mesh) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(!rondo_members_calls->is_same_machine(mesh, 1 - child->rank));
   struct rondo_mesh_send message = {.to = 1 - child->rank, .bytes = "far", .size = 3};
-  RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_members_calls->send(mesh, &message) == RONDO_SUCCESS);
   await_word(&received);
   rondo_test_child_say(child);
   rondo_test_child_receive(child); // both have heard from the other
   if (child->rank == 1)
     RONDO_CHILD_CHECK(run_ip("link set rondo-t1 down") == 0);
   await_word(&lost);
-  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&reason) == RONDO_MESH_SILENT);
-  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
+  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&reason) == RONDO_LOST_SILENT);
+  rondo_members_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void a_cable_that_is_pulled_is_noticed_on_both_sides(void **state) {

@@ -146,7 +146,7 @@ static void oversized_frames_are_refused_by_their_header(void **state) {
                  RONDO_WIRE_REFUSE_GARBAGE);
   expect_refusal(bytes, head_of(bytes, RONDO_WIRE_HELLO, UINT32_MAX), RONDO_WIRE_REFUSE_GARBAGE);
   // So are frames of members on a connection that has proved nothing.
-  expect_refusal(bytes, head_of(bytes, RONDO_WIRE_JOIN, 4), RONDO_WIRE_REFUSE_GARBAGE);
+  expect_refusal(bytes, head_of(bytes, RONDO_WIRE_MEMBERSHIP, 4), RONDO_WIRE_REFUSE_GARBAGE);
   expect_refusal(bytes, head_of(bytes, RONDO_WIRE_PROOF, 0), RONDO_WIRE_REFUSE_GARBAGE);
   job_still_works();
 }
@@ -205,15 +205,15 @@ static void a_wrong_secret_is_refused(void **state) {
   close(fd);
   await_log("it failed to prove that it knows the job's secret");
   // A member that was given a wrong secret does not get in, and says why it is still waiting.
-  struct rondo_mesh *mesh;
-  static const struct rondo_mesh_events deaf;
+  struct rondo_members *mesh;
+  static const struct rondo_members_events deaf;
   struct rondo_config cfg = crew.cfg;
   cfg.id.bytes[20] ^= 1;
-  assert_int_equal(rondo_mesh_calls->start(&cfg, NULL, &deaf, NULL, &mesh), RONDO_SUCCESS);
+  assert_int_equal(rondo_members_calls->start(&cfg, NULL, &deaf, NULL, &mesh), RONDO_SUCCESS);
   for (int i = 0; i < 4000 && !has_said_why(); i++)
-    assert_int_equal(rondo_mesh_await(mesh, 10000000), RONDO_ERR_TIMEOUT);
+    assert_int_equal(rondo_members_await(mesh, 10000000), RONDO_ERR_TIMEOUT);
   assert_true(has_said_why());
-  rondo_mesh_calls->stop(mesh, RONDO_CREW_LONG_NS, 0);
+  rondo_members_calls->stop(mesh, RONDO_CREW_LONG_NS, 0);
   job_still_works();
 }
 
@@ -273,11 +273,11 @@ static void what_is_changed_or_repeated_is_refused(void **state) {
     int fd = call();
     assert_int_equal(prove(fd, &job.key, NULL, &p), 0);
     size_t size =
-        seal(&p, how == 3 ? RONDO_WIRE_ROSTER : RONDO_WIRE_BYE, rank, how == 4 ? 4 : 0, bytes);
+        seal(&p, how == 3 ? RONDO_WIRE_FLUSH : RONDO_WIRE_BYE, rank, how == 4 ? 4 : 0, bytes);
     if (how == 0) // a bit of the hash
       bytes[size - 1] ^= 1;
     if (how == 1) // of the header
-      bytes[5] = RONDO_WIRE_GONE;
+      bytes[5] = RONDO_WIRE_FLUSHED;
     if (how == 2) // a number is left out
       size = seal(&p, RONDO_WIRE_BYE, NULL, 0, bytes);
     say(fd, bytes, size);

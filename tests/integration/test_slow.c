@@ -11,11 +11,12 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/handshake.h"
 #include "runtime/net/job_address.h"
+#include "runtime/net/job_root.h"
+#include "runtime/job/members.h"
 #include "runtime/net/mesh.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 
-#define LONG_NS INT64_C(40000000000)
 #define LONG_MS 40000
 #define FRAME_BYTES 4096u
 // The pauses between so many attempts are longer than a process may refuse connections.
@@ -30,8 +31,7 @@ struct line {
 
 static struct rondo_job_key job;
 static struct rondo_mesh *mesh;
-static struct line to_root; // the mesh's connection to the root
-static int root, member;    // listening sockets
+static int root, member; // listening sockets
 static struct rondo_wire_address root_at, member_at;
 static char
     local_name[RONDO_TOPOLOGY_NAME_BYTES]; // of the socket `member`; empty: it is at an address
@@ -101,45 +101,81 @@ static void line_send(struct line *line, int type, const struct rondo_wire_write
   assert_int_equal(send(line->fd, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
 }
 
-// Sends the roster: the mesh under test, and the test, on another machine unless `local_name` is
-// set.
-static void roster_send(void) {
-  uint8_t bytes[FRAME_BYTES];
-  uint32_t rank = 1;
+// The mesh under test, and the test, on another machine unless `local_name` is set.
+static struct rondo_topology *topology_make(void) {
+  uint32_t ranks[] = {0, 1};
   struct rondo_topology_place place = {.node = -1};
+  struct rondo_wire_member self = *rondo_mesh_self(mesh);
   struct rondo_wire_member other = {
-      .address_count = 1, .rank_count = 1, .ranks = &rank, .places = &place};
-  struct rondo_wire_member joined;
-  struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
-  struct rondo_wire_frame frame = line_receive(&to_root);
-  struct rondo_wire_reader r = rondo_wire_read(&frame);
-  assert_int_equal(frame.head.type, RONDO_WIRE_JOIN);
-  (void)rondo_wire_get_u32(&r);
-  rondo_wire_get_member(&r, &joined, NULL);
-  assert_true(rondo_wire_is_done(&r));
-  for (uint32_t i = 0; i < 4; i++) // number, processes, ranks, the root's process: none
-    rondo_wire_put_u32(&w, (const uint32_t[]){0, 2, 2, RONDO_MESH_NOBODY}[i]);
-  line_send(&to_root, RONDO_WIRE_ROSTER, &w);
-  w.size = 0;
+      .address_count = 1, .rank_count = 1, .ranks = &ranks[1], .places = &place};
+  self.rank_count = 1;
+  self.ranks = &ranks[0];
+  self.places = &place;
   other.addresses[0] = member_at;
   if (*local_name) {
-    memcpy(other.machine, joined.machine, sizeof other.machine);
+    memcpy(other.machine, self.machine, sizeof other.machine);
     (void)snprintf(other.local, sizeof other.local, "%s", local_name);
   }
-  rondo_wire_put_u32(&w, 0);
-  rondo_wire_put_u32(&w, 2);
-  rondo_wire_put_member(&w, &joined, NULL);
-  rondo_wire_put_member(&w, &other, &joined);
-  line_send(&to_root, RONDO_WIRE_MEMBERS, &w);
-  rondo_wire_member_fini(&joined);
+  struct rondo_topology *topology = rondo_topology_create(2, 2);
+  assert_non_null(topology);
+  assert_true(rondo_topology_add(topology, &self) && rondo_topology_add(topology, &other));
+  return topology;
 }
 
-static void on_lost(void *arg, const uint32_t *ranks, uint32_t count, int reason,
-                    const char *text) {
-  (void)arg, (void)ranks, (void)count, (void)reason;
-  fprintf(stderr, "lost: %s\n", text); // cmocka may not fail a test on another thread
+static sem_t is_done;
+static struct rondo_topology *topology;
+static uint32_t received;
+
+static void on_meet(void *arg) {
+  (void)arg;
+  (void)rondo_mesh_meet(mesh, 0, topology);
+  rondo_mesh_open(mesh);
+  (void)sem_post(&is_done);
+}
+
+static void on_end(void *arg) {
+  (void)arg;
+  rondo_mesh_end(mesh);
+  (void)sem_post(&is_done);
+}
+
+static void on_join(void *arg) {
+  struct rondo_shared_bytes *bytes = rondo_shared_bytes_create("hello", 5);
+  (void)arg;
+  rondo_mesh_control(mesh, RONDO_MESH_ROOT, bytes);
+  rondo_shared_bytes_put(bytes);
+}
+
+static void control_thread_run(void (*call)(void *arg)) {
+  assert_int_equal(sem_init(&is_done, 0, 0), 0);
+  assert_int_equal(rondo_mesh_after(mesh, 0, call, NULL), RONDO_SUCCESS);
+  while (sem_wait(&is_done) != 0)
+    continue;
+}
+
+static void on_control(void *arg, uint32_t from, const void *bytes, size_t size) {
+  (void)arg, (void)from, (void)bytes, (void)size;
+}
+
+static void on_receive(void *arg, struct rondo_mesh_message *message) {
+  (void)arg, (void)message;
+  received++;
+}
+
+// cmocka may not fail a test on another thread.
+static void on_trouble(void *arg, uint32_t process, const char *text) {
+  (void)arg;
+  fprintf(stderr, "process %u: %s\n", process, text);
   _exit(1);
 }
+
+static void on_cut(void *arg, uint32_t process, bool is_proven, const char *text) {
+  (void)is_proven;
+  on_trouble(arg, process, text);
+}
+
+static void on_waits(void *arg, const char *text) { (void)arg, (void)text; }
+static void on_failed(void *arg, const char *text) { on_trouble(arg, RONDO_MESH_ROOT, text); }
 
 // Listens for processes of this machine.
 static int listen_local(void) {
@@ -169,23 +205,25 @@ static struct rondo_config job_listen(void) {
   return cfg;
 }
 
-static void job_open(void) {
-  static const struct rondo_mesh_events events = {.lost = on_lost};
-  struct rondo_config cfg = job_listen();
-  assert_int_equal(rondo_mesh_calls->start(&cfg, NULL, &events, NULL, &mesh), RONDO_SUCCESS);
+static void mesh_open(const struct rondo_config *cfg) {
+  static const struct rondo_mesh_events events = {.control = on_control,
+                                                  .receive = on_receive,
+                                                  .cut = on_cut,
+                                                  .broke = on_trouble,
+                                                  .waits = on_waits,
+                                                  .failed = on_failed};
+  assert_int_equal(rondo_mesh_start(cfg, &events, NULL, &rondo_members_gatherer, &mesh),
+                   RONDO_SUCCESS);
+  topology = topology_make();
+  rondo_mesh_begin(mesh);
 }
 
-static void job_join(void) {
-  line_admit(&to_root, root);
-  line_prove(&to_root);
-  roster_send();
-}
-
-static void job_close(void) {
-  close(to_root.fd);
+static void mesh_close(void) {
+  control_thread_run(on_end);
+  rondo_mesh_free(mesh);
+  rondo_topology_destroy(topology);
   close(root);
   close(member);
-  rondo_mesh_calls->stop(mesh, 0, 0);
 }
 
 // Refuses the handshake that the mesh begins, as a listener without room does.
@@ -203,10 +241,10 @@ static void a_process_that_has_no_time_for_a_handshake_is_not_lost(void **state)
   (void)state;
   struct line line;
   const struct rondo_mesh_send message = {.to = 1, .bytes = "hello", .size = 5};
-  job_open();
-  job_join();
-  assert_int_equal(rondo_mesh_await(mesh, LONG_NS), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_calls->send(mesh, &message), RONDO_SUCCESS);
+  struct rondo_config cfg = job_listen();
+  mesh_open(&cfg);
+  control_thread_run(on_meet);
+  assert_int_equal(rondo_mesh_send(mesh, &message), RONDO_SUCCESS);
   for (int i = 0; i < REFUSALS; i++)
     line_refuse(member);
   line_admit(&line, member);
@@ -214,24 +252,30 @@ static void a_process_that_has_no_time_for_a_handshake_is_not_lost(void **state)
   struct rondo_wire_frame frame = line_receive(&line);
   assert_int_equal(frame.head.type, RONDO_WIRE_MESSAGE);
   assert_memory_equal(frame.payload, "hello", 5);
-  job_close();
+  mesh_close();
   close(line.fd);
 }
 
 static void a_root_that_has_no_time_for_a_handshake_is_tried_again(void **state) {
   (void)state;
-  job_open();
+  struct line line;
+  struct rondo_config cfg = job_listen();
+  mesh_open(&cfg);
+  assert_int_equal(rondo_mesh_after(mesh, 0, on_join, NULL), RONDO_SUCCESS);
   for (int i = 0; i < REFUSALS; i++)
     line_refuse(root);
-  job_join();
-  assert_int_equal(rondo_mesh_await(mesh, LONG_NS), RONDO_SUCCESS);
-  job_close();
+  line_admit(&line, root);
+  line_prove(&line);
+  struct rondo_wire_frame frame = line_receive(&line);
+  assert_int_equal(frame.head.type, RONDO_WIRE_MEMBERSHIP);
+  assert_memory_equal(frame.payload, "hello", 5);
+  mesh_close();
+  close(line.fd);
 }
 
 // -------------------------------------------------------------- a goodbye ---
 
-static sem_t is_held, may_go_on, is_lost;
-static int reason;
+static sem_t is_held, may_go_on;
 
 static void on_hold(void *arg) {
   (void)arg;
@@ -240,35 +284,36 @@ static void on_hold(void *arg) {
     continue;
 }
 
-static void on_end(void *arg, const uint32_t *ranks, uint32_t count, int why, const char *text) {
-  (void)arg, (void)ranks, (void)count, (void)text;
-  reason = why;
-  (void)sem_post(&is_lost);
+static void on_look(void *arg) {
+  (void)arg;
+  if (rondo_mesh_is_idle(mesh))
+    (void)sem_post(&is_held);
+  else
+    (void)rondo_mesh_after(mesh, 1000000, on_look, NULL); // the test's time is the bound
 }
 
 // The process has said goodbye and is gone when the mesh, which is slow, sends to it. That fails
-// before the goodbye is read, which comes after more bytes than are read at once.
+// before the goodbye is read, which comes after more bytes than are read at once. The mesh does not
+// take the end of the connection for a cut.
 static void a_goodbye_is_read_also_when_nothing_can_be_sent_any_more(void **state) {
   (void)state;
-  static const struct rondo_mesh_events events = {.lost = on_end};
   struct line line;
   static uint8_t bytes[FRAME_BYTES];
   const struct rondo_wire_writer text = {.bytes = bytes, .size = sizeof bytes};
   const struct rondo_wire_writer bye = {.bytes = bytes};
   const struct rondo_mesh_send message = {.to = 1, .bytes = "hello", .size = 5};
   struct rondo_config cfg = job_listen();
-  assert_int_equal(sem_init(&is_held, 0, 0) | sem_init(&may_go_on, 0, 0) | sem_init(&is_lost, 0, 0),
-                   0);
+  assert_int_equal(sem_init(&is_held, 0, 0) | sem_init(&may_go_on, 0, 0), 0);
   close(member);
   member = listen_local();
-  assert_int_equal(rondo_mesh_calls->start(&cfg, NULL, &events, NULL, &mesh), RONDO_SUCCESS);
-  job_join();
-  assert_int_equal(rondo_mesh_await(mesh, LONG_NS), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_calls->send(mesh, &message), RONDO_SUCCESS);
+  mesh_open(&cfg);
+  control_thread_run(on_meet);
+  received = 0;
+  assert_int_equal(rondo_mesh_send(mesh, &message), RONDO_SUCCESS);
   line_admit(&line, member);
   line_prove(&line);
   (void)line_receive(&line);
-  assert_int_equal(rondo_mesh_calls->after(mesh, 0, on_hold, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_after(mesh, 0, on_hold, NULL), RONDO_SUCCESS);
   while (sem_wait(&is_held) != 0)
     continue;
   for (int i = 0; i < 8; i++)
@@ -276,18 +321,19 @@ static void a_goodbye_is_read_also_when_nothing_can_be_sent_any_more(void **stat
   line_send(&line, RONDO_WIRE_BYE, &bye);
   close(line.fd);
   for (int i = 0; i < 100; i++)
-    assert_int_equal(rondo_mesh_calls->send(mesh, &message), RONDO_SUCCESS);
+    assert_int_equal(rondo_mesh_send(mesh, &message), RONDO_SUCCESS);
   assert_int_equal(sem_post(&may_go_on), 0);
-  while (sem_wait(&is_lost) != 0)
+  assert_int_equal(rondo_mesh_after(mesh, 0, on_look, NULL), RONDO_SUCCESS);
+  while (sem_wait(&is_held) != 0)
     continue;
-  assert_int_equal(reason, RONDO_MESH_LEFT);
+  assert_int_equal(received, 8);
   *local_name = '\0';
-  job_close();
+  mesh_close();
 }
 
 // ------------------------------------------------------------ a full queue ---
 
-static bool always_full(struct rondo_mesh *m) {
+static bool always_full(struct rondo_members *m) {
   (void)m;
   return true;
 }
@@ -296,21 +342,19 @@ static bool always_full(struct rondo_mesh *m) {
 // and it succeeds later.
 static void a_registration_waits_outside_while_the_mesh_is_full(void **state) {
   (void)state;
-  const struct rondo_mesh_calls *before = rondo_mesh_calls;
-  struct rondo_mesh_calls full = *before;
+  const struct rondo_members_calls *before = rondo_members_calls;
+  struct rondo_members_calls full = *before;
   const struct rondo_collective_desc d = rondo_all_reduce(1, 1, RONDO_INT32, RONDO_SUM);
   struct rondo_collective coll;
   struct rondo_context ctx;
   struct rondo_config cfg = job_listen();
   full.is_full = always_full;
   assert_int_equal(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
-  job_join();
-  rondo_mesh_calls = &full;
+  rondo_members_calls = &full;
   assert_int_equal(rondo_register(ctx, &d, &coll), RONDO_ERR_FULL);
   assert_true(rondo_test_log_has("MiB of messages wait for slow processes"));
-  rondo_mesh_calls = before;
+  rondo_members_calls = before;
   assert_int_equal(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
-  close(to_root.fd);
   close(root);
   close(member);
   assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);

@@ -13,7 +13,7 @@
 #include "runtime/net/address.h"
 #include "runtime/net/job_address.h"
 #include "runtime/net/launcher.h"
-#include "runtime/net/mesh.h"
+#include "runtime/job/members.h"
 #include "runtime/net/job_root.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
@@ -45,7 +45,7 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
   rondo_store_seq_cst_u32(&t->received, rondo_load_relaxed_u32(&t->received) + 1);
 }
 
-static const struct rondo_mesh_events events = {.receive = on_receive, .lost = on_lost};
+static const struct rondo_members_events events = {.receive = on_receive, .lost = on_lost};
 
 // Bounded only by the test's own limit.
 static void await_bits(const struct received *t, uint64_t bits) {
@@ -65,46 +65,46 @@ static struct rondo_config config_of(struct rondo_test_child *child) {
   return cfg;
 }
 
-static struct rondo_mesh *start(struct rondo_test_child *child, struct rondo_config *cfg,
-                                struct received *t) {
-  struct rondo_mesh *mesh;
+static struct rondo_members *start(struct rondo_test_child *child, struct rondo_config *cfg,
+                                   struct received *t) {
+  struct rondo_members *mesh;
   RONDO_CHILD_CHECK(rondo_config_complete(cfg) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(rondo_mesh_calls->is_needed(cfg));
-  RONDO_CHILD_CHECK(rondo_mesh_calls->start(cfg, NULL, &events, t, &mesh) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_members_calls->is_needed(cfg));
+  RONDO_CHILD_CHECK(rondo_members_calls->start(cfg, NULL, &events, t, &mesh) == RONDO_SUCCESS);
   return mesh;
 }
 
-static struct rondo_mesh *start_with_id(struct rondo_test_child *child, struct received *t) {
+static struct rondo_members *start_with_id(struct rondo_test_child *child, struct received *t) {
   struct rondo_config cfg = config_of(child);
   cfg.id = rondo_test_child_id(child, &cfg);
   return start(child, &cfg, t);
 }
 
-static void send_to_all(struct rondo_test_child *child, struct rondo_mesh *mesh) {
+static void send_to_all(struct rondo_test_child *child, struct rondo_members *mesh) {
   for (uint32_t r = 0; r < child->count; r++) {
     struct rondo_mesh_send message = {
-        .to = rondo_mesh_calls->process_of(mesh, r), .bytes = "hello", .size = 5};
+        .to = rondo_members_calls->process_of(mesh, r), .bytes = "hello", .size = 5};
     if (r != child->rank)
-      RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
+      RONDO_CHILD_CHECK(rondo_members_calls->send(mesh, &message) == RONDO_SUCCESS);
   }
 }
 
 // Joins, hears from everybody, and leaves.
-static void meet(struct rondo_test_child *child, struct rondo_mesh *mesh,
+static void meet(struct rondo_test_child *child, struct rondo_members *mesh,
                  const struct received *t) {
-  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(rondo_mesh_calls->process_count(mesh) == child->count);
-  RONDO_CHILD_CHECK(rondo_mesh_calls->self(mesh) == child->rank);
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_members_calls->process_count(mesh) == child->count);
+  RONDO_CHILD_CHECK(rondo_members_calls->self(mesh) == child->rank);
   send_to_all(child, mesh);
   await_received(t, child->count - 1);
-  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
+  rondo_members_calls->stop(mesh, LONG_NS, 0);
 }
 
 // A child leaves when all have come here, but for one that does not. Goes with `let_go`.
-static void leave_together(struct rondo_test_child *child, struct rondo_mesh *mesh) {
+static void leave_together(struct rondo_test_child *child, struct rondo_members *mesh) {
   rondo_test_child_say(child);
   rondo_test_child_receive(child);
-  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
+  rondo_members_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void let_go(struct rondo_test_processes *p, uint32_t absent) {
@@ -163,7 +163,7 @@ static void meet_by_launcher(struct rondo_test_child *child) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
   set_environment(child, l->variables);
-  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  struct rondo_members *mesh = start(child, &cfg, &t);
   RONDO_CHILD_CHECK(cfg.rank == child->rank && cfg.rank_count == child->count);
   meet(child, mesh, &t);
 }
@@ -254,12 +254,12 @@ static void wait_in_vain(struct rondo_test_child *child) {
   set_environment(child, torchrun);
   if (child->rank == 1)
     return; // never comes
-  struct rondo_mesh *mesh = start(child, &cfg, &t);
-  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
+  struct rondo_members *mesh = start(child, &cfg, &t);
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_ERR_PEER);
   await_bits(&t, 1 << 1);
   // On a busy machine others may be late too; tests/integration/test_mesh.c is exact about it.
   // No process leaves until all have received it: a late one would connect to a leaving root.
-  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_MESH_MISSING);
+  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_LOST_MISSING);
   leave_together(child, mesh);
 }
 
@@ -300,18 +300,18 @@ static void leave_first(struct rondo_test_child *child) {
   cfg.id = rondo_test_child_id(child, &cfg);
   if (child->rank) {
     rondo_test_child_receive(child);
-    struct rondo_mesh *mesh = start(child, &cfg, &t);
-    RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER); // one has gone
+    struct rondo_members *mesh = start(child, &cfg, &t);
+    RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_ERR_PEER); // one has gone
     await_bits(&t, 1);
-    RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_MESH_LEFT);
-    RONDO_CHILD_CHECK(rondo_mesh_calls->process_count(mesh) == child->count - 1);
+    RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_LOST_LEFT);
+    RONDO_CHILD_CHECK(rondo_members_calls->process_count(mesh) == child->count - 1);
     leave_together(child, mesh);
     return;
   }
-  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  struct rondo_members *mesh = start(child, &cfg, &t);
   RONDO_CHILD_CHECK(rondo_job_address_read(&cfg, &l.job) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(pthread_create(&thread, NULL, tell_of_leaving, &l) == 0);
-  rondo_mesh_calls->stop(mesh, LONG_NS, LONG_NS);
+  rondo_members_calls->stop(mesh, LONG_NS, LONG_NS);
   pthread_join(thread, NULL);
 }
 
@@ -329,11 +329,11 @@ static void a_root_that_leaves_at_once_stays_for_the_others(void **state) {
 
 // Rank 0 sees that the other has left, not that it did not come: its time would last longer than
 // the test.
-static void hear_of_leaving(struct rondo_test_child *child, struct rondo_mesh *mesh,
+static void hear_of_leaving(struct rondo_test_child *child, struct rondo_members *mesh,
                             const struct received *t) {
   await_bits(t, 1 << 1);
-  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t->reasons) == 1u << RONDO_MESH_LEFT);
-  rondo_mesh_calls->stop(mesh, LONG_NS, LONG_NS);
+  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t->reasons) == 1u << RONDO_LOST_LEFT);
+  rondo_members_calls->stop(mesh, LONG_NS, LONG_NS);
 }
 
 static void leave_before_the_root_is_there(struct rondo_test_child *child) {
@@ -344,13 +344,13 @@ static void leave_before_the_root_is_there(struct rondo_test_child *child) {
   set_environment(child, torchrun);
   if (child->rank == 0)
     rondo_test_child_receive(child);
-  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  struct rondo_members *mesh = start(child, &cfg, &t);
   if (child->rank == 0) {
     hear_of_leaving(child, mesh, &t);
     return;
   }
   rondo_test_child_say(child);
-  rondo_mesh_calls->stop(mesh, LONG_NS, LONG_NS);
+  rondo_members_calls->stop(mesh, LONG_NS, LONG_NS);
 }
 
 static void a_process_that_leaves_before_it_has_joined_says_so(void **state) {
@@ -411,11 +411,11 @@ static void a_job_whose_ranks_have_nothing_to_do_ends_when_all_have_come(void **
 
 static void outlive(struct rondo_test_child *child) {
   struct received t = {0};
-  struct rondo_mesh *mesh = start_with_id(child, &t);
-  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  struct rondo_members *mesh = start_with_id(child, &t);
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_SUCCESS);
   if (child->rank == 0) { // has a connection to the victim; the others are told by the root
     struct rondo_mesh_send message = {.to = VICTIM};
-    RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
+    RONDO_CHILD_CHECK(rondo_members_calls->send(mesh, &message) == RONDO_SUCCESS);
   }
   if (child->rank == VICTIM) {
     await_received(&t, 1);
@@ -430,9 +430,9 @@ static void outlive(struct rondo_test_child *child) {
       pause();
   }
   await_bits(&t, 1u << VICTIM);
-  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_MESH_DIED);
+  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_LOST_DIED);
   struct rondo_mesh_send message = {.to = VICTIM};
-  RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_ERR_PEER);
+  RONDO_CHILD_CHECK(rondo_members_calls->send(mesh, &message) == RONDO_ERR_PEER);
   // The root among them may not leave before it has told the others.
   leave_together(child, mesh);
 }
@@ -456,32 +456,32 @@ static void outlive_root(struct rondo_test_child *child) {
   cfg.id = rondo_test_child_id(child, &cfg);
   if (is_early && child->rank == child->count - 1)
     return;
-  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  struct rondo_members *mesh = start(child, &cfg, &t);
   if (child->rank == 0) {
     if (!is_early)
-      RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+      RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_SUCCESS);
     for (;;)
       pause();
   }
   if (is_early) {
     // It had joined already, or it had not: then it gets no answer until its timeout.
-    rondo_mesh_calls->stop(mesh, LONG_NS, 0);
+    rondo_members_calls->stop(mesh, LONG_NS, 0);
     return;
   }
-  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_SUCCESS);
   rondo_test_child_say(child);
   await_bits(&t, 1);
-  RONDO_CHILD_CHECK(t.lost_bits == 1 && t.reasons == 1u << RONDO_MESH_DIED);
+  RONDO_CHILD_CHECK(t.lost_bits == 1 && t.reasons == 1u << RONDO_LOST_DIED);
   // The others still reach each other.
   for (uint32_t r = 1; r < child->count; r++) {
     struct rondo_mesh_send message = {.to = r};
     if (r != child->rank)
-      RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
+      RONDO_CHILD_CHECK(rondo_members_calls->send(mesh, &message) == RONDO_SUCCESS);
   }
   await_received(&t, child->count - 2);
   rondo_test_child_say(child);
   rondo_test_child_receive(child);
-  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
+  rondo_members_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void the_job_outlives_its_root(void **state) {
@@ -511,19 +511,19 @@ static void stopping_without_a_root_is_bounded(void **state) {
 
 static void fail_with_root(struct rondo_test_child *child) {
   struct received t = {0};
-  struct rondo_mesh *mesh = start_with_id(child, &t);
+  struct rondo_members *mesh = start_with_id(child, &t);
   struct rondo_mesh_counters c;
   do { // until it has joined, but for the last rank, which nobody starts
     (void)poll(NULL, 0, 1);
-    rondo_mesh_counters(mesh, &c);
+    rondo_mesh_counters(rondo_members_mesh(mesh), &c);
   } while (c.sent < 3);
   rondo_test_child_say(child);
   if (child->rank == 0)
     for (;;)
       pause();
-  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
-  RONDO_CHILD_CHECK(t.reasons == 1u << RONDO_MESH_DIED);
-  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_ERR_PEER);
+  RONDO_CHILD_CHECK(t.reasons == 1u << RONDO_LOST_DIED);
+  rondo_members_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void wait_for_one_more(struct rondo_test_child *child) {
@@ -546,21 +546,21 @@ static void joining_fails_at_once_when_the_root_dies(void **state) {
 // Stopped for a while, with messages on their way: late, and nobody takes it for dead.
 static void be_patient(struct rondo_test_child *child) {
   struct received t = {0};
-  struct rondo_mesh *mesh = start_with_id(child, &t);
-  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  struct rondo_members *mesh = start_with_id(child, &t);
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_SUCCESS);
   rondo_test_child_say(child);
   if (child->rank == VICTIM) {
     await_received(&t, child->count - 1);
   } else {
     rondo_test_child_receive(child); // it is stopped now
     struct rondo_mesh_send message = {.to = VICTIM};
-    RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
+    RONDO_CHILD_CHECK(rondo_members_calls->send(mesh, &message) == RONDO_SUCCESS);
     rondo_test_child_say(child);
   }
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u64(&t.lost_bits) == 0);
   rondo_test_child_say(child);
   rondo_test_child_receive(child);
-  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
+  rondo_members_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void a_stopped_process_is_not_taken_for_dead(void **state) {

@@ -36,7 +36,7 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
   struct rondo_crew_member *m = arg;
   pthread_mutex_lock(&m->crew->lock);
   m->received++;
-  m->bad += !is_right(m, message);
+  m->bad += !is_right(m, message) || (uintptr_t)message->bytes % 8;
   m->late += message->from < 64 && (m->lost_bits >> message->from & 1);
   if (message->fd_count) {
     m->fd = message->fds[0];
@@ -77,7 +77,7 @@ void rondo_crew_init(struct rondo_crew *crew, uint32_t size, uint32_t timeout_ms
 }
 
 int rondo_crew_start(struct rondo_crew *crew, uint32_t rank) {
-  static const struct rondo_mesh_events events = {
+  static const struct rondo_members_events events = {
       .roster = on_roster, .receive = on_receive, .lost = on_lost};
   struct rondo_crew_member *m = &crew->members[rank];
   struct rondo_config cfg = crew->cfg;
@@ -85,21 +85,21 @@ int rondo_crew_start(struct rondo_crew *crew, uint32_t rank) {
   m->crew = crew;
   m->rank = rank;
   m->fd = -1;
-  return rondo_mesh_calls->start(&cfg, NULL, &events, m, &m->mesh);
+  return rondo_members_calls->start(&cfg, NULL, &events, m, &m->mesh);
 }
 
 void rondo_crew_gather(struct rondo_crew *crew) {
   for (uint32_t r = 0; r < crew->size; r++)
     assert_int_equal(rondo_crew_start(crew, r), RONDO_SUCCESS);
   for (uint32_t r = 0; r < crew->size; r++)
-    assert_int_equal(rondo_mesh_await(crew->members[r].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
+    assert_int_equal(rondo_members_await(crew->members[r].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
 }
 
 static void stop(struct rondo_crew *crew, uint32_t rank, int64_t join_ns) {
-  struct rondo_mesh *mesh = crew->members[rank].mesh;
+  struct rondo_members *mesh = crew->members[rank].mesh;
   crew->members[rank].mesh = NULL;
   if (mesh)
-    rondo_mesh_calls->stop(mesh, RONDO_CREW_LONG_NS, join_ns);
+    rondo_members_calls->stop(mesh, RONDO_CREW_LONG_NS, join_ns);
 }
 
 void rondo_crew_stop(struct rondo_crew *crew, uint32_t rank) { stop(crew, rank, 0); }
@@ -117,15 +117,17 @@ void rondo_crew_fini(struct rondo_crew *crew) {
 
 int rondo_crew_send(struct rondo_crew *crew, uint32_t from, uint32_t to, uint32_t number,
                     uint32_t size) {
-  struct rondo_mesh *mesh = crew->members[from].mesh;
+  struct rondo_members *mesh = crew->members[from].mesh;
   uint8_t *bytes = malloc(size);
   assert_non_null(bytes);
   for (uint32_t i = 0; i < size; i++)
     bytes[i] = byte_of(number, i);
   memcpy(bytes, &number, sizeof number);
-  struct rondo_mesh_send message = {
-      .to = rondo_mesh_calls->process_of(mesh, to), .type = number, .bytes = bytes, .size = size};
-  int status = rondo_mesh_calls->send(mesh, &message);
+  struct rondo_mesh_send message = {.to = rondo_members_calls->process_of(mesh, to),
+                                    .type = number,
+                                    .bytes = bytes,
+                                    .size = size};
+  int status = rondo_members_calls->send(mesh, &message);
   free(bytes);
   return status;
 }

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "runtime/net/mesh.h"
+#include "runtime/job/members.h"
 
 #define RONDO_CREW_MAX 1024u
 #define RONDO_CREW_LONG_NS INT64_C(40000000000) // a wait that only a hang outlasts
@@ -14,7 +14,7 @@
 // One mesh, and what it received. Guarded by the crew's lock.
 struct rondo_crew_member {
   struct rondo_crew *crew;
-  struct rondo_mesh *mesh;
+  struct rondo_members *mesh;
   uint32_t rank;
   uint32_t rosters;         // calls of `roster`
   uint32_t received;        // messages

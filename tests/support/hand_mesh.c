@@ -21,60 +21,63 @@ static bool is_needed(const struct rondo_config *cfg) {
 }
 
 static int start(const struct rondo_config *cfg, const struct rondo_topology_place *place,
-                 const struct rondo_mesh_events *events, void *arg, struct rondo_mesh **out) {
+                 const struct rondo_members_events *events, void *arg, struct rondo_members **out) {
   (void)cfg, (void)place;
   rondo_hand_mesh.events = *events;
   rondo_hand_mesh.arg = arg;
-  *out = (struct rondo_mesh *)&rondo_hand_mesh;
+  *out = (struct rondo_members *)&rondo_hand_mesh;
   return RONDO_SUCCESS;
 }
 
-static int add_rank(struct rondo_mesh *m, uint32_t rank, const struct rondo_topology_place *place) {
+static int add_rank(struct rondo_members *m, uint32_t rank,
+                    const struct rondo_topology_place *place) {
   (void)m, (void)rank, (void)place;
   return RONDO_SUCCESS;
 }
 
-static void remove_rank(struct rondo_mesh *m, uint32_t rank) { (void)m, (void)rank; }
+static void remove_rank(struct rondo_members *m, uint32_t rank) { (void)m, (void)rank; }
 
-static uint32_t self(struct rondo_mesh *m) {
+static uint32_t self(struct rondo_members *m) {
   (void)m;
   return 0;
 }
 
-static uint32_t process_count(struct rondo_mesh *m) {
+static uint32_t process_count(struct rondo_members *m) {
   (void)m;
   return 2;
 }
 
-static uint32_t process_of(struct rondo_mesh *m, uint32_t rank) {
+static uint32_t process_of(struct rondo_members *m, uint32_t rank) {
   (void)m;
   return rank > 0;
 }
 
-static bool is_same_machine(struct rondo_mesh *m, uint32_t process) {
+static bool is_same_machine(struct rondo_members *m, uint32_t process) {
   (void)m, (void)process;
   return !rondo_hand_mesh.is_remote;
 }
 
 // Nobody knows where another process runs: none of these competes for cores.
-static int process_get(struct rondo_mesh *m, uint32_t process, struct rondo_mesh_process *out) {
+static int process_get(struct rondo_members *m, uint32_t process,
+                       struct rondo_members_process *out) {
   (void)m, (void)process, (void)out;
   return RONDO_ERR_UNKNOWN;
 }
 
-static uint32_t address_of(struct rondo_mesh *m, uint32_t process, struct sockaddr_storage *out) {
+static uint32_t address_of(struct rondo_members *m, uint32_t process,
+                           struct sockaddr_storage *out) {
   (void)m, (void)process, (void)out;
   return 0;
 }
 
-static int send_nothing(struct rondo_mesh *m, const struct rondo_mesh_send *message) {
+static int send_nothing(struct rondo_members *m, const struct rondo_mesh_send *message) {
   (void)m;
   if (rondo_hand_mesh.sent)
     rondo_hand_mesh.sent(message);
   return RONDO_SUCCESS;
 }
 
-static int after(struct rondo_mesh *m, uint64_t delay_ns, void (*call)(void *arg), void *arg) {
+static int after(struct rondo_members *m, uint64_t delay_ns, void (*call)(void *arg), void *arg) {
   (void)m, (void)delay_ns;
   pthread_mutex_lock(&alarms_lock);
   if (alarm_count < MOST_ALARMS)
@@ -83,28 +86,28 @@ static int after(struct rondo_mesh *m, uint64_t delay_ns, void (*call)(void *arg
   return RONDO_SUCCESS;
 }
 
-static void stop(struct rondo_mesh *m, int64_t timeout_ns, int64_t join_ns) {
+static void stop(struct rondo_members *m, int64_t timeout_ns, int64_t join_ns) {
   (void)m, (void)timeout_ns, (void)join_ns;
 }
 
-static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
-                                              .start = start,
-                                              .add_rank = add_rank,
-                                              .remove_rank = remove_rank,
-                                              .self = self,
-                                              .process_count = process_count,
-                                              .process_of = process_of,
-                                              .is_same_machine = is_same_machine,
-                                              .process_get = process_get,
-                                              .address_of = address_of,
-                                              .send = send_nothing,
-                                              .after = after,
-                                              .stop = stop};
+static const struct rondo_members_calls calls = {.is_needed = is_needed,
+                                                 .start = start,
+                                                 .add_rank = add_rank,
+                                                 .remove_rank = remove_rank,
+                                                 .self = self,
+                                                 .process_count = process_count,
+                                                 .process_of = process_of,
+                                                 .is_same_machine = is_same_machine,
+                                                 .process_get = process_get,
+                                                 .address_of = address_of,
+                                                 .send = send_nothing,
+                                                 .after = after,
+                                                 .stop = stop};
 
 void rondo_hand_mesh_put(void) {
   memset(&rondo_hand_mesh, 0, sizeof rondo_hand_mesh);
   alarm_count = 0;
-  rondo_mesh_calls = &calls;
+  rondo_members_calls = &calls;
 }
 
 void rondo_hand_mesh_say(uint32_t type, const void *bytes, size_t size, int fd) {

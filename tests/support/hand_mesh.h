@@ -16,8 +16,8 @@ struct rondo_hand_mesh {
   int is_remote; // process 1 is on another machine
   // The messages that are sent, under the lock of the job.
   void (*sent)(const struct rondo_mesh_send *message);
-  struct rondo_mesh_events events; // the job's
-  void *arg;                       // of the events
+  struct rondo_members_events events; // the job's
+  void *arg;                          // of the events
 };
 extern struct rondo_hand_mesh rondo_hand_mesh;
 

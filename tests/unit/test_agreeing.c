@@ -249,7 +249,7 @@ static void a_loss_fails_what_was_agreed_and_leaving_does_not(void **state) {
     other_offer(0);
     other_agree();
     other_detach();
-    rank_leave(is_lost ? RONDO_MESH_DIED : RONDO_MESH_LEFT);
+    rank_leave(is_lost ? RONDO_LOST_DIED : RONDO_LOST_LEFT);
     assert_int_equal(gate(), is_lost ? RONDO_GATE_FAILED + RONDO_ERR_PEER : RONDO_GATE_OPEN);
     process_close();
   }
@@ -300,7 +300,7 @@ static void a_roster_without_memory_is_survived(void **state) {
   assert_true(given_up > 1);
 }
 
-static void act_leave(void) { rank_leave(RONDO_MESH_LEFT); }
+static void act_leave(void) { rank_leave(RONDO_LOST_LEFT); }
 
 static void check_failed(void) { assert_int_equal(gate(), RONDO_GATE_FAILED + RONDO_ERR_PEER); }
 

@@ -6,6 +6,7 @@
 #include "runtime/job/gather.h"
 #include "runtime/job/membership.h"
 #include "tests/support/named.h"
+#include <rondo/status.h>
 
 #define CORES 8u
 #define MS UINT64_C(1000000)
@@ -209,6 +210,68 @@ static int gather_join(struct rondo_gather *g, uint64_t who, uint32_t first, uin
   return type;
 }
 
+static void describe_joiner(const uint8_t *bytes, uint32_t size, char *text, size_t capacity) {
+  (void)snprintf(text, capacity, "%.*s", (int)(size < 5 ? size : 5), (const char *)bytes);
+}
+
+// The text of the reply to a JOIN with one rank of six.
+static const char *gather_reason(struct rondo_gather *g, uint64_t who, uint32_t rank, uint32_t of) {
+  static struct rondo_joined reply;
+  struct rondo_rank_range range = {rank, 1, 1};
+  struct rondo_join join = {
+      .who = who, .machine = 1, .rank_count = of, .range_count = 1, .size = 8, .bytes = job};
+  struct rondo_shared_bytes *bytes = rondo_membership_join_encode(&join, &range);
+  struct rondo_shared_bytes *got = rondo_gather_receive(g, bytes->bytes, bytes->size, 5 * S);
+  assert_non_null(got);
+  assert_true(rondo_membership_joined_decode(got->bytes, got->size, &reply));
+  assert_int_equal(got->bytes[0] == RONDO_MEMBERSHIP_REJECTED, reply.status != RONDO_SUCCESS);
+  rondo_shared_bytes_put(bytes);
+  rondo_shared_bytes_put(got);
+  return reply.text;
+}
+
+static void a_rejection_says_why(void **state) {
+  (void)state;
+  struct rondo_gather *g = rondo_gather_create(10 * S, false);
+  rondo_gather_set_describe(g, describe_joiner);
+  assert_string_equal(gather_reason(g, 1, 2, 6), "0-1, 3-5"); // the missing ones
+  assert_string_equal(gather_reason(g, 2, 2, 6), "rank 2 has already joined: a job");
+  assert_string_equal(gather_reason(g, 2, 6, 6), "rank 6 is not below 6, the number of ranks");
+  assert_string_equal(gather_reason(g, 2, 3, 5),
+                      "it expects a job of 5 ranks, the others one of 6");
+  rondo_shared_bytes_put(rondo_gather_finish(g, 15 * S));
+  assert_string_equal(gather_reason(g, 2, 3, 6), "rank 3 joins too late");
+  assert_string_equal(gather_reason(g, 2, 2, 6), "rank 2 has already joined: a job");
+  rondo_gather_destroy(g);
+}
+
+// Ranks of a process that was cut off, or whose further JOIN is rejected, may join elsewhere.
+static void ranks_of_a_process_that_ends_join_again(void **state) {
+  (void)state;
+  struct rondo_gather *g = rondo_gather_create(10 * S, false);
+  rondo_gather_lose(g, 7); // it has not joined
+  assert_int_equal(gather_join(g, 1, 0, 2, 4), RONDO_MEMBERSHIP_JOINED);
+  assert_int_equal(gather_join(g, 99, 3, 1, 4), RONDO_MEMBERSHIP_JOINED); // leaves
+  assert_int_equal(rondo_gather_joined_count(g), 3);
+  rondo_gather_lose(g, 1);
+  rondo_gather_lose(g, 99);
+  assert_int_equal(rondo_gather_joined_count(g), 1);
+  assert_int_equal(gather_join(g, 2, 1, 1, 4), RONDO_MEMBERSHIP_JOINED);
+  assert_int_equal(gather_join(g, 2, 1, 3, 4), RONDO_MEMBERSHIP_REJECTED); // 3 is taken
+  assert_int_equal(gather_join(g, 3, 0, 2, 4), RONDO_MEMBERSHIP_JOINED);
+  assert_false(rondo_gather_is_finished(g));
+  assert_int_equal(gather_join(g, 4, 2, 1, 4), RONDO_MEMBERSHIP_JOINED);
+  struct rondo_shared_bytes *bytes = rondo_gather_finish(g, 6 * S);
+  assert_non_null(bytes);
+  assert_true(rondo_gather_is_finished(g));
+  assert_int_equal(rondo_gather_first(g), 3);
+  rondo_gather_lose(g, 3); // no more: membership finds out
+  assert_int_equal(gather_join(g, 3, 0, 2, 4), RONDO_MEMBERSHIP_JOINED);
+  assert_int_equal(gather_join(g, 1, 0, 2, 4), RONDO_MEMBERSHIP_REJECTED);
+  rondo_shared_bytes_put(bytes);
+  rondo_gather_destroy(g);
+}
+
 static void a_root_takes_each_rank_once(void **state) {
   (void)state;
   struct rondo_gather *g = rondo_gather_create(10 * S, false);
@@ -329,12 +392,24 @@ static struct {
   struct rondo_removal last;
 } bus;
 
+// What is sent to the root, which is not here.
+static uint32_t joins_sent;
+static struct {
+  uint32_t size;
+  uint8_t bytes[256];
+} last_join;
+
 static void bus_step(uint32_t i, struct rondo_membership_event event);
 
 static void bus_act(uint32_t i, struct rondo_membership_action *a) {
   uint32_t at = 0;
   switch (a->type) {
   case RONDO_MEMBERSHIP_SEND:
+    if (a->process == RONDO_MEMBERSHIP_ROOT) {
+      joins_sent++;
+      last_join.size = a->bytes->size;
+      memcpy(last_join.bytes, a->bytes->bytes, a->bytes->size);
+    }
     if (a->process < CORES && bus.letter_count < 4096)
       bus.letters[bus.letter_count++] =
           (struct letter){i, a->process, rondo_shared_bytes_get(a->bytes)};
@@ -363,6 +438,7 @@ static void bus_act(uint32_t i, struct rondo_membership_action *a) {
     break;
   default:
     bus.ends[i] = a->type;
+    (void)snprintf(bus.text, sizeof bus.text, "%s", (const char *)a->bytes->bytes);
   }
 }
 
@@ -743,6 +819,57 @@ static void joining_ends_with_the_timeout_or_a_rejection(void **state) {
   bus_end();
 }
 
+// A JOIN with more ranks is sent at once, and is the one that is repeated.
+static void more_ranks_join_with_the_next_join(void **state) {
+  (void)state;
+  struct rondo_rank_range range = {0, 2, 1};
+  struct rondo_join join = {
+      .who = 1, .machine = 1, .rank_count = 2, .range_count = 1, .bytes = job};
+  struct rondo_shared_bytes *more = rondo_membership_join_encode(&join, &range);
+  bus_create(1, false);
+  for (int i = 0; i < 2; i++) {
+    joins_sent = 0;
+    bus_step(0, (struct rondo_membership_event){.type = i ? RONDO_MEMBERSHIP_CUT
+                                                          : RONDO_MEMBERSHIP_JOIN_AGAIN,
+                                                .process = RONDO_MEMBERSHIP_ROOT,
+                                                .bytes = more->bytes,
+                                                .size = more->size});
+    assert_int_equal(joins_sent, !i);
+    bus_pass(2 * S);
+    assert_int_equal(joins_sent, 1);
+    assert_int_equal(last_join.size, more->size);
+    assert_memory_equal(last_join.bytes, more->bytes, more->size);
+  }
+  rondo_shared_bytes_put(more);
+  bus_end();
+}
+
+// The roster may be on its way when the root ends.
+static void joining_ends_soon_after_the_root(void **state) {
+  (void)state;
+  for (int comes = 0; comes < 2; comes++) {
+    bus_create(2, false);
+    bus_step(0, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_CUT,
+                                                .process = RONDO_MEMBERSHIP_ROOT,
+                                                .is_proven = true,
+                                                .text = "it refuses connections"});
+    bus_pass(1 * S);
+    assert_int_equal(bus.ends[0], 0);
+    struct rondo_roster *roster = make_roster(2, 1, false);
+    if (comes)
+      bus_step(0, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_BEGIN,
+                                                  .bytes = roster->bytes->bytes,
+                                                  .size = roster->bytes->size});
+    assert_int_equal(rondo_membership_roster(bus.cores[0]) != NULL, comes);
+    bus_pass(2 * S);
+    assert_int_equal(bus.ends[0], comes ? 0 : RONDO_MEMBERSHIP_FAILED);
+    if (!comes)
+      assert_string_equal(bus.text, "the process with the root is gone: it refuses connections");
+    rondo_roster_put(roster);
+    bus_end();
+  }
+}
+
 // Gives core `to` a vote message of `from`, with a change that removes `process` unless it is
 // NOBODY.
 static void bus_vote(uint32_t to, uint32_t from, uint8_t type, uint64_t ballot, uint32_t process) {
@@ -810,6 +937,8 @@ int main(void) {
       RONDO_NAMED_TEST("membership", removals_merge_to_ranges),
       RONDO_NAMED_TEST("membership", observers_are_the_parent_and_of_two_machines),
       RONDO_NAMED_TEST("membership", a_root_takes_each_rank_once),
+      RONDO_NAMED_TEST("membership", a_rejection_says_why),
+      RONDO_NAMED_TEST("membership", ranks_of_a_process_that_ends_join_again),
       RONDO_NAMED_TEST("membership", a_log_comes_back_and_a_torn_end_is_left_out),
       RONDO_NAMED_TEST("membership", a_foreign_or_damaged_log_is_named),
       RONDO_NAMED_TEST("membership", a_vote_for_a_later_epoch_is_kept),
@@ -829,6 +958,8 @@ int main(void) {
       RONDO_NAMED_TEST("membership", malformed_messages_are_refused),
       RONDO_NAMED_TEST("membership", after_a_vote_of_all_the_dead_are_not_believed),
       RONDO_NAMED_TEST("membership", who_promises_a_higher_ballot_leads_no_lower_one),
+      RONDO_NAMED_TEST("membership", more_ranks_join_with_the_next_join),
+      RONDO_NAMED_TEST("membership", joining_ends_soon_after_the_root),
       RONDO_NAMED_TEST("membership", joining_ends_with_the_timeout_or_a_rejection),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

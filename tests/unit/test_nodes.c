@@ -23,13 +23,13 @@
 #define COUNT (UINT64_C(1) << 18)
 #define RANGE_BYTES (UINT64_C(16) << 20)
 
-static const struct rondo_mesh_calls *real_mesh;
+static const struct rondo_members_calls *real_mesh;
 
 static int fresh(void **state) {
   (void)state;
   rondo_test_log_clear();
   rondo_fake_nodes_reset();
-  rondo_mesh_calls = real_mesh;
+  rondo_members_calls = real_mesh;
   return 0;
 }
 
@@ -252,6 +252,6 @@ int main(void) {
       TEST(a_node_that_cannot_be_is_none),
   };
   rondo_test_log_open();
-  real_mesh = rondo_mesh_calls;
+  real_mesh = rondo_members_calls;
   return cmocka_run_group_tests_name("nodes", tests, NULL, NULL);
 }

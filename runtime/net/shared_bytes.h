@@ -1,7 +1,7 @@
 // Bytes that several queues hold at once, such as a message to many processes. Never changed after
 // they are first shared. One thread at a time, or one lock, guards the references.
-#ifndef RONDO_RUNTIME_JOB_SHARED_BYTES_H
-#define RONDO_RUNTIME_JOB_SHARED_BYTES_H
+#ifndef RONDO_RUNTIME_NET_SHARED_BYTES_H
+#define RONDO_RUNTIME_NET_SHARED_BYTES_H
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,13 +14,12 @@ struct rondo_shared_bytes {
 };
 
 // Creates a copy of `bytes` with one reference; null `bytes`: zeros. Returns null without memory.
-static inline struct rondo_shared_bytes *rondo_shared_bytes_create(const void *bytes,
-                                                                   uint32_t size) {
+static inline struct rondo_shared_bytes *rondo_shared_bytes_create(const void *bytes, size_t size) {
   struct rondo_shared_bytes *shared = malloc(sizeof *shared + size);
   if (!shared)
     return NULL;
   shared->refs = 1;
-  shared->size = size;
+  shared->size = (uint32_t)size;
   if (bytes && size)
     memcpy(shared->bytes, bytes, size);
   else
@@ -39,4 +38,4 @@ static inline void rondo_shared_bytes_put(struct rondo_shared_bytes *shared) {
     free(shared);
 }
 
-#endif // RONDO_RUNTIME_JOB_SHARED_BYTES_H
+#endif // RONDO_RUNTIME_NET_SHARED_BYTES_H

@@ -1,0 +1,100 @@
+// The root's gathering (gather.h) as the root of the mesh calls it.
+#include "runtime/job/gather.h"
+#include "runtime/job/members.h"
+#include "runtime/job/members_entry.h"
+#include "runtime/net/job_root.h"
+
+struct members_gather {
+  struct rondo_gather *gather;
+  struct rondo_roster *roster; // null until it is made
+};
+
+static void *members_gather_create(uint64_t join_timeout_ns) {
+  struct members_gather *g = calloc(1, sizeof *g);
+  if (!g)
+    return NULL;
+  g->gather = rondo_gather_create(join_timeout_ns, false);
+  if (g->gather) {
+    rondo_gather_set_describe(g->gather, rondo_members_entry_describe);
+    return g;
+  }
+  free(g);
+  return NULL;
+}
+
+static void members_gather_destroy(void *gather) {
+  struct members_gather *g = gather;
+  rondo_gather_destroy(g->gather);
+  rondo_roster_put(g->roster);
+  free(g);
+}
+
+static struct rondo_shared_bytes *members_gather_receive(void *gather, const void *bytes,
+                                                         size_t size, uint64_t now_ns,
+                                                         uint64_t *who) {
+  struct members_gather *g = gather;
+  struct rondo_join join;
+  struct rondo_shared_bytes *reply = rondo_gather_receive(g->gather, bytes, size, now_ns);
+  bool has_joined = reply && *reply->bytes == RONDO_MEMBERSHIP_JOINED &&
+                    rondo_membership_join_decode(bytes, size, &join);
+  *who = has_joined ? join.who : 0;
+  return reply;
+}
+
+static void members_gather_lose(void *gather, uint64_t who) {
+  const struct members_gather *g = gather;
+  rondo_gather_lose(g->gather, who);
+}
+
+static bool members_gather_finish(void *gather, uint64_t now_ns) {
+  struct members_gather *g = gather;
+  bool was_finished = rondo_gather_is_finished(g->gather);
+  struct rondo_shared_bytes *bytes = rondo_gather_finish(g->gather, now_ns);
+  if (bytes)
+    g->roster = rondo_roster_decode(bytes);
+  rondo_shared_bytes_put(bytes);
+  return !was_finished && rondo_gather_is_finished(g->gather);
+}
+
+static uint64_t members_gather_due(const void *gather) {
+  const struct members_gather *g = gather;
+  return rondo_gather_due(g->gather);
+}
+
+static uint64_t members_gather_first(const void *gather) {
+  const struct members_gather *g = gather;
+  return g->roster ? rondo_gather_first(g->gather) : 0;
+}
+
+static struct rondo_shared_bytes *members_gather_part(void *gather, uint32_t index) {
+  const struct members_gather *g = gather;
+  bool is_there = g->roster && index < rondo_membership_roster_parts(g->roster->bytes->size);
+  return is_there ? rondo_membership_roster_encode(g->roster, index) : NULL;
+}
+
+static uint32_t members_gather_missing(const void *gather, char *text, size_t bytes) {
+  const struct members_gather *g = gather;
+  return rondo_gather_missing(g->gather, text, bytes);
+}
+
+static struct rondo_shared_bytes *members_gather_remind(const void *gather) {
+  const struct members_gather *g = gather;
+  return rondo_gather_remind(g->gather);
+}
+
+static uint32_t members_gather_rank_count(const void *gather) {
+  const struct members_gather *g = gather;
+  return rondo_gather_rank_count(g->gather);
+}
+
+const struct rondo_root_gatherer rondo_members_gatherer = {.create = members_gather_create,
+                                                           .destroy = members_gather_destroy,
+                                                           .receive = members_gather_receive,
+                                                           .lose = members_gather_lose,
+                                                           .finish = members_gather_finish,
+                                                           .due = members_gather_due,
+                                                           .first = members_gather_first,
+                                                           .part = members_gather_part,
+                                                           .missing = members_gather_missing,
+                                                           .remind = members_gather_remind,
+                                                           .rank_count = members_gather_rank_count};
