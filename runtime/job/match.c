@@ -159,6 +159,22 @@ static void comm_write_endpoints(struct rondo_job *job, const struct rondo_match
   comm->has_endpoints = true;
 }
 
+// True if the registration has runs outstanding. Runs counted in `outstanding` are visible here
+// (H3).
+static bool is_running(const struct rondo_job *job, const struct rondo_registration *r) {
+  const struct rondo_member *member = job->members[r->rank];
+  return member && rondo_load_seq_cst_u64(&member->daemon->outstanding) && // P4
+         rondo_load_relaxed_u64(r->submitted) != rondo_load_acquire_u64(r->completed);
+}
+
+static bool comm_is_running(const struct rondo_job *job, const struct rondo_match_entry *m,
+                            const struct rondo_communicator *comm) {
+  for (const struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (r->comm == comm && is_running(job, r))
+      return true;
+  return false;
+}
+
 // Opens the gate if all members have joined, all links are ready, and all of it has been written to
 // the devices.
 static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
@@ -174,8 +190,8 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
   if (!comm->has_endpoints)
     return;
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
-  // A run may wait already, also in a job of one process if the devices have been written to.
-  if (job->membership || !job->transports.device->driver->is_direct)
+  // In a job of one process, a run waits already if another thread has written to the devices.
+  if (job->membership || comm_is_running(job, m, comm))
     rondo_job_wake_members(job, comm);
 }
 
@@ -582,14 +598,6 @@ bool rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
     rondo_match_entry_drop_if_even(job, m, registration);
   rondo_job_unlock(job);
   return is_over;
-}
-
-// True if the registration has runs outstanding. Runs counted in `outstanding` are visible here
-// (H3).
-static bool is_running(const struct rondo_job *job, const struct rondo_registration *r) {
-  const struct rondo_member *member = job->members[r->rank];
-  return member && rondo_load_seq_cst_u64(&member->daemon->outstanding) && // P4
-         rondo_load_relaxed_u64(r->submitted) != rondo_load_acquire_u64(r->completed);
 }
 
 int rondo_match_is_link_used(struct rondo_job *job, const struct rondo_proxy_link *proxied) {
