@@ -480,7 +480,9 @@ int rondo_cuda_copy(struct rondo_device *device, void *dst, const void *src, uin
 
 // ------------------------------------------------------------------ closing ------
 
+// Also those in use: memory of a deregistered collective that a thread could not stop writing.
 static void pieces_free(struct rondo_cuda_device *d) {
+  tdestroy(d->memory.in_use, free);
   for (int kind = 0; kind < 2; kind++) {
     for (uint32_t k = 0; k < RONDO_CUDA_SIZE_CLASSES; k++) {
       while (d->memory.idle[kind][k]) {

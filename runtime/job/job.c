@@ -8,18 +8,23 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "runtime/job/agreeing.h"
+#include "runtime/job/device_work.h"
 #include "runtime/job/match_entry.h"
 #include "runtime/job/processes.h"
 #include "runtime/net/topology.h"
 #include "runtime/transport/communicator.h"
 
 static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
+// Broadcast when a rank has been added to a job, or could not be. The driver may wait meanwhile, so
+// the lock is not held.
+static pthread_cond_t jobs_changed = PTHREAD_COND_INITIALIZER;
 static struct rondo_job *jobs;
 
 // The parent's jobs stay in the child's memory, unused.
 static void jobs_forked(void) {
   jobs = NULL;
   jobs_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  jobs_changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 RONDO_ON_FORK(jobs_forked)
 
@@ -40,10 +45,9 @@ static struct rondo_job *job_find(const struct rondo_job_request *request) {
   return NULL;
 }
 
-static void job_free(struct rondo_job *j) {
-  rondo_match_entries_free(j);
-  RONDO_JOB_CALL(j, close, j);
-  rondo_transports_close(&j->transports);
+// Frees a job whose transports are not open.
+static void job_dispose(struct rondo_job *j) {
+  pthread_cond_destroy(&j->written);
   pthread_cond_destroy(&j->attendance);
   pthread_mutex_destroy(&j->lock);
   rondo_agreeing_destroy(j->agreeing);
@@ -51,6 +55,13 @@ static void job_free(struct rondo_job *j) {
   free(j->was_here);
   free(j->members);
   free(j);
+}
+
+static void job_free(struct rondo_job *j) {
+  rondo_match_entries_free(j);
+  RONDO_JOB_CALL(j, close, j);
+  rondo_transports_close(&j->transports);
+  job_dispose(j);
 }
 
 static struct rondo_job *job_alloc(const struct rondo_job_request *request) {
@@ -74,39 +85,37 @@ static struct rondo_job *job_alloc(const struct rondo_job_request *request) {
   j->extensions = request->extensions;
   pthread_mutex_init(&j->lock, NULL);
   rondo_condition_init(&j->attendance);
+  rondo_condition_init(&j->written);
+  j->written_bound_ns = RONDO_DEVICE_WORK_NS;
   return j;
 }
 
-static int job_create(const struct rondo_job_request *request, struct rondo_job **job) {
+// Opens a new job. No lock is held, because the driver may wait for the device. If this fails, the
+// caller discards the job.
+static int job_open(struct rondo_job *j, const struct rondo_job_request *request) {
   const struct rondo_config *cfg = request->cfg;
   char why[RONDO_WHY_BYTES];
   struct rondo_device *device = NULL;
-  if (request->member->device->driver->open(cfg, &device, why) != RONDO_SUCCESS)
-    device = NULL;
-  struct rondo_job *j = device ? job_alloc(request) : NULL;
-  if (!j) {
-    if (device)
-      device->driver->close(device);
+  int status = request->member->device->driver->open(cfg, &device, why);
+  if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
                             cfg->rank_count);
-  }
-  int status = RONDO_SUCCESS;
   for (const struct rondo_job_extension *const *e = j->extensions; *e; e++) {
     int one = (*e)->open(j);
     status = status == RONDO_SUCCESS ? one : status;
   }
   int opened = rondo_processes_open(j, cfg, device);
-  status = status == RONDO_SUCCESS ? opened : status;
-  if (status != RONDO_SUCCESS) {
-    if (j->membership)
-      rondo_processes_close(j, 0);
+  return status == RONDO_SUCCESS ? opened : status;
+}
+
+// Frees a job that could not be opened, and is in no list.
+static void job_discard(struct rondo_job *j) {
+  if (j->membership)
+    rondo_processes_close(j, 0);
+  if (j->transports.device)
     job_free(j);
-    return status;
-  }
-  j->next = jobs;
-  jobs = j;
-  *job = j;
-  return RONDO_SUCCESS;
+  else
+    job_dispose(j);
 }
 
 // Adds a rank to a job that this process has joined.
@@ -139,34 +148,80 @@ static int job_add(struct rondo_job *j, const struct rondo_job_request *request)
 static void driver_count_ranks(const struct rondo_driver *driver) {
   uint32_t most = 0;
   for (const struct rondo_job *j = jobs; j; j = j->next)
-    if (j->transports.device->driver == driver && j->member_count > most)
+    if (!j->is_opening && j->transports.device->driver == driver && j->member_count > most)
       most = j->member_count;
   if (driver->set_local_ranks)
     driver->set_local_ranks(most);
 }
 
-int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **job) {
-  uint32_t rank = request->cfg->rank;
-  pthread_mutex_lock(&jobs_lock);
+// The job that the request names, once no rank is being added to it; or null. `jobs_lock` is held,
+// and released meanwhile.
+static struct rondo_job *job_await(const struct rondo_job_request *request) {
   struct rondo_job *j = job_find(request);
-  int status = j ? job_add(j, request) : job_create(request, &j);
+  while (j && j->is_joining) {
+    pthread_cond_wait(&jobs_changed, &jobs_lock);
+    j = job_find(request);
+  }
+  return j;
+}
+
+// Finds the job that the request names, or lists a new one. Only this thread adds a rank to it
+// until job_end_join. Null: no memory.
+static struct rondo_job *job_begin_join(const struct rondo_job_request *request) {
+  pthread_mutex_lock(&jobs_lock);
+  struct rondo_job *j = job_await(request);
+  if (!j && (j = job_alloc(request))) {
+    j->is_opening = true;
+    j->next = jobs;
+    jobs = j;
+  }
+  if (j)
+    j->is_joining = true;
+  pthread_mutex_unlock(&jobs_lock);
+  return j;
+}
+
+// Adds the rank if it could join (`status`). Takes a new job that could not be opened off the list.
+static void job_end_join(struct rondo_job *j, struct rondo_member *member, uint32_t rank,
+                         int status) {
+  pthread_mutex_lock(&jobs_lock);
   if (status == RONDO_SUCCESS) {
+    j->is_opening = false;
     pthread_mutex_lock(&j->lock);
-    j->members[rank] = request->member;
+    j->members[rank] = member;
     j->was_here[rank] = 1;
     j->member_count++;
     pthread_cond_broadcast(&j->attendance);
     pthread_mutex_unlock(&j->lock);
     driver_count_ranks(j->transports.device->driver);
-    *job = j;
+  } else if (j->is_opening) {
+    RONDO_LIST_REMOVE(jobs, j, next);
   }
+  j->is_joining = false;
+  pthread_cond_broadcast(&jobs_changed);
   pthread_mutex_unlock(&jobs_lock);
+}
+
+int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **job) {
+  struct rondo_job *j = job_begin_join(request);
+  if (!j)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
+                            request->cfg->rank_count);
+  bool is_new = j->is_opening;
+  int status = is_new ? job_open(j, request) : job_add(j, request);
+  job_end_join(j, request->member, request->cfg->rank, status);
+  if (status == RONDO_SUCCESS)
+    *job = j;
+  else if (is_new)
+    job_discard(j);
   return status;
 }
 
 void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns) {
   const struct rondo_driver *driver = job->transports.device->driver;
   pthread_mutex_lock(&jobs_lock);
+  while (job->is_joining)
+    pthread_cond_wait(&jobs_changed, &jobs_lock);
   pthread_mutex_lock(&job->lock);
   job->members[rank] = NULL;
   pthread_cond_broadcast(&job->attendance);
@@ -190,7 +245,8 @@ void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns) {
 void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg) {
   pthread_mutex_lock(&jobs_lock);
   for (struct rondo_job *j = jobs; j; j = j->next)
-    visit(j, arg);
+    if (!j->is_opening)
+      visit(j, arg);
   pthread_mutex_unlock(&jobs_lock);
 }
 

@@ -13,6 +13,7 @@
 #define RONDO_RUNTIME_JOB_JOB_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -70,6 +71,8 @@ enum rondo_rank_end { RONDO_RANK_LEFT = 1, RONDO_RANK_LOST = 2 };
 
 struct rondo_job {
   struct rondo_job *next;
+  bool is_opening; // in the list of jobs, but of no use yet
+  bool is_joining; // a rank is being added; the next one waits
   struct rondo_unique_id id;
   uint32_t simulated_process; // tests: number of the process that is simulated; else 0
   uint32_t rank_count;
@@ -84,6 +87,12 @@ struct rondo_job {
   void *entries;                             // tree (search.h) of struct rondo_match_entry, by id
   LIST_HEAD(, rondo_match_entry) entry_list; // all entries of the tree
   struct rondo_transports transports;
+  // Device work (device_work.h).
+  struct rondo_communicator *unwritten; // list of communicators with writes to devices
+  pthread_cond_t written;               // broadcast when a thread has written for a communicator
+  uint64_t written_bound_ns;            // how long rondo_device_work_await waits
+  struct rondo_pool_want want;          // memory that registrations wait for
+  bool is_supplying;                    // a thread asks the driver for it
   // For jobs of several processes (processes.h).
   struct rondo_members *membership; // null: the job is in this process alone
   int roster;                       // enum rondo_roster_state

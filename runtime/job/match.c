@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/numa_node.h"
 #include "runtime/job/agreeing.h"
+#include "runtime/job/device_work.h"
 #include "runtime/job/offers.h"
 #include "runtime/job/processes.h"
 #include "runtime/transport/link_binding.h"
@@ -79,6 +80,12 @@ static void comm_check_counts(struct rondo_job *job, struct rondo_match_entry *m
   comm_fail_everywhere(job, m, r->comm, &failure);
 }
 
+// True if a link of a failed communicator is not bound any more. What is proxied is bound, because
+// it ends by an answer. To bind another link would ask the driver again for memory that it refuses.
+static bool link_is_over(const struct rondo_communicator *comm, const struct rondo_link *link) {
+  return comm->gate.state >= RONDO_GATE_FAILED && !link->is_proxied;
+}
+
 // Binds the links to a member of another process. Does not wait for the last member, because a rank
 // that has sent all its data may have left by then.
 static void comm_bind(struct rondo_job *job, struct rondo_match_entry *m,
@@ -86,7 +93,8 @@ static void comm_bind(struct rondo_job *job, struct rondo_match_entry *m,
   for (uint32_t i = 0; i < comm->link_count; i++) {
     struct rondo_link *link = &comm->links[i];
     uint32_t other = link->is_outgoing ? link->to : link->from;
-    if (link->is_ready || comm->members[other].rank != offers->is.head->rank)
+    if (link->is_ready || comm->members[other].rank != offers->is.head->rank ||
+        link_is_over(comm, link))
       continue;
     const struct rondo_registration *r =
         registration_at(m, comm, link->is_outgoing ? link->from : link->to);
@@ -126,27 +134,71 @@ static int registration_write_endpoints(const struct rondo_job *job,
                                        job->members[r->rank]->daemon, r->endpoints);
 }
 
-// Opens the gate if all members have joined and all links are ready.
+// True if all members have joined and all links of those here are ready.
+static bool comm_is_ready(const struct rondo_match_entry *m,
+                          const struct rondo_communicator *comm) {
+  if (comm->joined < comm->shape.nranks)
+    return false;
+  for (const struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (r->comm == comm && !rondo_communicator_is_ready(comm, r->plan, r->position))
+      return false;
+  return true;
+}
+
+static void comm_fail_unwritten(struct rondo_job *job, const struct rondo_match_entry *m,
+                                struct rondo_communicator *comm, int status, uint32_t rank) {
+  const struct rondo_agreement_failure failure = failure_of(status, rank);
+  rondo_log(RONDO_LOG_ERROR, "id %llu: connectors cannot be written to the device of rank %u",
+            (unsigned long long)m->id.number, rank);
+  comm_fail_everywhere(job, m, comm, &failure);
+}
+
+// Writes the endpoints of all members here, or fails the communicator.
+static void comm_write_endpoints(struct rondo_job *job, const struct rondo_match_entry *m,
+                                 struct rondo_communicator *comm) {
+  for (const struct rondo_registration *r = m->registrations; r; r = r->next) {
+    int status = r->comm == comm ? registration_write_endpoints(job, r) : RONDO_SUCCESS;
+    if (status == RONDO_SUCCESS)
+      continue;
+    comm_fail_unwritten(job, m, comm, status, r->rank);
+    return;
+  }
+  comm->has_endpoints = true;
+}
+
+// True if the registration has runs outstanding. Runs counted in `outstanding` are visible here
+// (H3).
+static bool is_running(const struct rondo_job *job, const struct rondo_registration *r) {
+  const struct rondo_member *member = job->members[r->rank];
+  return member && rondo_load_seq_cst_u64(&member->daemon->outstanding) && // P4
+         rondo_load_relaxed_u64(r->submitted) != rondo_load_acquire_u64(r->completed);
+}
+
+static bool comm_is_running(const struct rondo_job *job, const struct rondo_match_entry *m,
+                            const struct rondo_communicator *comm) {
+  for (const struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (r->comm == comm && is_running(job, r))
+      return true;
+  return false;
+}
+
+// Opens the gate if all members have joined, all links are ready, and all of it has been written to
+// the devices.
 static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
                       struct rondo_communicator *comm) {
-  const struct rondo_registration *r = NULL;
-  if (comm->gate.state != RONDO_GATE_CLOSED || comm->joined < comm->shape.nranks)
+  if (comm->gate.state != RONDO_GATE_CLOSED)
     return;
-  for (r = m->registrations; r; r = r->next)
-    if (r->comm == comm && !rondo_communicator_is_ready(comm, r->plan, r->position))
-      return;
-  for (r = m->registrations; r; r = r->next) {
-    int status = r->comm == comm ? registration_write_endpoints(job, r) : RONDO_SUCCESS;
-    if (status != RONDO_SUCCESS) {
-      const struct rondo_agreement_failure failure = failure_of(status, r->rank);
-      rondo_log(RONDO_LOG_ERROR, "id %llu: connectors cannot be written to the device of rank %u",
-                (unsigned long long)r->id.number, r->rank);
-      comm_fail_everywhere(job, m, comm, &failure);
-      return;
-    }
+  if (!comm->has_endpoints && comm_is_ready(m, comm))
+    comm_write_endpoints(job, m, comm);
+  if (rondo_communicator_is_unwritten(comm)) {
+    rondo_device_work_add(job, m, comm);
+    return;
   }
+  if (!comm->has_endpoints)
+    return;
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
-  if (job->membership)
+  // In a job of one process, a run waits already if another thread has written to the devices.
+  if (job->membership || comm_is_running(job, m, comm))
     rondo_job_wake_members(job, comm);
 }
 
@@ -257,7 +309,16 @@ void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
   registration_check_reach(job, registration);
   if (comm->gate.state >= RONDO_GATE_FAILED)
     return; // it needs no connectors
-  int status = rondo_communicator_connect(comm, registration->plan, registration->position);
+  if (rondo_pool_is_wanted(&job->want))
+    return; // first those that have waited longer
+  int status =
+      rondo_communicator_connect(comm, registration->plan, registration->position, &job->want);
+  if (status == RONDO_IN_PROGRESS)
+    return;
+  if (status == RONDO_SUCCESS && rondo_communicator_is_unwritten(comm)) {
+    rondo_device_work_add(job, m, comm); // peers write to the connectors once they are offered
+    return;
+  }
   if (status == RONDO_SUCCESS)
     status = rondo_binding_open_proxied(&job->transports, comm, m);
   if (status != RONDO_SUCCESS) {
@@ -271,16 +332,10 @@ void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
   comm_open(job, m, comm);
 }
 
-// Makes a communicator for its first member here.
-static struct rondo_communicator *comm_make(struct rondo_job *job,
-                                            const struct rondo_registration *registration) {
-  struct rondo_communicator *comm =
-      rondo_communicator_create(&job->transports.pool, &registration->shape, registration->members);
-  if (!comm)
-    return NULL;
-  comm->generation = registration->generation;
-  comm_locate(job, comm);
-  return comm;
+void rondo_match_settle_all(struct rondo_job *job, struct rondo_match_entry *m) {
+  for (struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (!r->has_offered)
+      rondo_match_settle(job, m, r);
 }
 
 // Sets the place of a member's receive connectors: the NUMA node of its device, or else of the
@@ -304,28 +359,6 @@ static void registration_settle_owner(struct rondo_job *job,
       registration->owner ? rondo_load_relaxed_u32(&registration->owner->failed) : RONDO_SUCCESS;
   if (failed && comm->gate.state < RONDO_GATE_FAILED)
     rondo_job_fail(job, registration, (int)failed);
-}
-
-// Finds or makes the communicator of a registration, and connects it. `is_fresh`: the caller adds
-// it to the match entry. Null: no memory.
-static struct rondo_communicator *registration_find_comm(struct rondo_job *job,
-                                                         const struct rondo_match_entry *m,
-                                                         struct rondo_registration *registration,
-                                                         bool *is_fresh) {
-  struct rondo_communicator *comm = comm_find_equal(m, registration);
-  *is_fresh = !comm;
-  if (!comm)
-    comm = comm_make(job, registration);
-  if (!comm)
-    return NULL;
-  comm_set_place(comm, registration->position, job->members[registration->rank]->device);
-  if (rondo_communicator_connect(comm, registration->plan, registration->position) ==
-          RONDO_SUCCESS &&
-      rondo_agreeing_register(job, registration) == RONDO_SUCCESS)
-    return comm;
-  if (*is_fresh)
-    rondo_communicator_destroy(comm);
-  return NULL;
 }
 
 // Sets the generation of a registration. The agreement counts those of a job of several processes.
@@ -359,20 +392,52 @@ static void registration_add(struct rondo_job *job, struct rondo_match_entry *m,
   registration_note_departed(m, registration);
 }
 
-int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
-  struct rondo_communicator *comm = NULL;
-  bool is_fresh = false;
-  pthread_mutex_lock(&job->lock);
-  struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
-  if (m && registration_number(job, m, registration))
-    comm = registration_find_comm(job, m, registration, &is_fresh);
+// A registration in the making. What needs the driver is prepared without the lock.
+struct attempt {
+  struct rondo_registration *registration;
+  struct rondo_communicator *fresh; // for a first member here; null: none yet, or it is in use
+  struct rondo_pool_want want;
+};
+
+// Finds the communicator of a registration, or takes a fresh one, and connects it. Returns
+// RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, or RONDO_IN_PROGRESS: the attempt has to be prepared.
+static int attempt_find_comm(struct rondo_job *job, const struct rondo_match_entry *m,
+                             struct attempt *attempt, struct rondo_communicator **found) {
+  struct rondo_registration *registration = attempt->registration;
+  struct rondo_communicator *comm = comm_find_equal(m, registration);
   if (!comm) {
+    comm = attempt->fresh;
+    if (!comm)
+      return RONDO_IN_PROGRESS;
+    comm->generation = registration->generation;
+    comm_locate(job, comm);
+  }
+  comm_set_place(comm, registration->position, job->members[registration->rank]->device);
+  int status =
+      rondo_communicator_connect(comm, registration->plan, registration->position, &attempt->want);
+  if (status == RONDO_SUCCESS)
+    status = rondo_agreeing_register(job, registration);
+  *found = comm;
+  return status == RONDO_SUCCESS || status == RONDO_IN_PROGRESS ? status : RONDO_ERR_NO_MEMORY;
+}
+
+// Adds the registration to its match entry. Returns as attempt_find_comm.
+static int attempt_add(struct rondo_job *job, struct attempt *attempt) {
+  struct rondo_registration *registration = attempt->registration;
+  struct rondo_communicator *comm = NULL;
+  struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
+  int status = RONDO_ERR_NO_MEMORY;
+  if (m && registration_number(job, m, registration))
+    status = attempt_find_comm(job, m, attempt, &comm);
+  if (status != RONDO_SUCCESS) {
     if (m)
       rondo_match_entry_drop_if_over(job, m);
-    pthread_mutex_unlock(&job->lock);
-    return RONDO_ERR_NO_MEMORY;
+    return status;
   }
+  bool is_fresh = comm == attempt->fresh;
   registration_add(job, m, registration, comm, is_fresh);
+  if (is_fresh)
+    attempt->fresh = NULL;
   registration_fail_mismatch(job, m, registration);
   rondo_agreeing_run(job);
   if (job->membership)
@@ -380,8 +445,37 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
   else
     comm_open(job, m, comm);
   registration_settle_owner(job, registration);
-  pthread_mutex_unlock(&job->lock);
   return RONDO_SUCCESS;
+}
+
+// Gets what the attempt lacks: connector memory, or a communicator. Releases the lock meanwhile.
+// Returns RONDO_IN_PROGRESS, or RONDO_ERR_NO_MEMORY.
+static int attempt_prepare(struct rondo_job *job, struct attempt *attempt) {
+  const struct rondo_registration *registration = attempt->registration;
+  struct rondo_pool *pool = &job->transports.pool;
+  if (rondo_pool_is_wanted(&attempt->want)) {
+    rondo_pool_supply(pool, &attempt->want, &job->lock);
+    return RONDO_IN_PROGRESS;
+  }
+  pthread_mutex_unlock(&job->lock);
+  attempt->fresh = rondo_communicator_create(pool, &registration->shape, registration->members);
+  pthread_mutex_lock(&job->lock);
+  return attempt->fresh ? RONDO_IN_PROGRESS : RONDO_ERR_NO_MEMORY;
+}
+
+int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
+  struct attempt attempt = {.registration = registration};
+  int status = RONDO_IN_PROGRESS;
+  pthread_mutex_lock(&job->lock);
+  while (status == RONDO_IN_PROGRESS) {
+    status = attempt_add(job, &attempt);
+    if (status == RONDO_IN_PROGRESS)
+      status = attempt_prepare(job, &attempt);
+  }
+  if (attempt.fresh)
+    rondo_communicator_destroy(attempt.fresh);
+  rondo_job_unlock(job);
+  return status;
 }
 
 // ------------------------------------------------------ what the agreement says ---
@@ -449,40 +543,68 @@ void rondo_match_limit(struct rondo_job *job, const struct rondo_agreement_key *
 
 // Destroys a communicator that has no member here and no writer in another process.
 static void comm_drop_if_unused(struct rondo_match_entry *m, struct rondo_communicator *comm) {
-  if (comm->present || (rondo_communicator_is_owed(comm) && !RONDO_FAULT(OWED_IGNORED)))
+  if (comm->present || comm->is_writing ||
+      (rondo_communicator_is_owed(comm) && !RONDO_FAULT(OWED_IGNORED)))
     return;
   RONDO_LIST_REMOVE(m->comms, comm, next);
   rondo_communicator_destroy(comm);
 }
 
-void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *registration,
+// Ends the use of a communicator that no member here has any more, unless a thread still writes for
+// it, which then does so.
+static void comm_leave(struct rondo_job *job, struct rondo_match_entry *m,
+                       struct rondo_communicator *comm) {
+  rondo_device_work_drop(job, comm);
+  if (comm->is_writing)
+    return;
+  rondo_binding_unbind(&job->transports, comm);
+  comm_drop_if_unused(m, comm);
+}
+
+void rondo_match_written(struct rondo_job *job, struct rondo_communicator *comm, int status,
+                         uint32_t rank) {
+  struct rondo_match_entry *m = comm->home; // exists while it has the communicator
+  if (!comm->present) {
+    comm_leave(job, m, comm);
+    rondo_match_entry_drop_if_over(job, m);
+    return;
+  }
+  if (status != RONDO_SUCCESS)
+    comm_fail_unwritten(job, m, comm, status, rank);
+  for (struct rondo_registration *r = job->membership ? m->registrations : NULL; r; r = r->next)
+    if (r->comm == comm && !r->has_offered)
+      rondo_match_settle(job, m, r);
+  comm_open(job, m, comm);
+}
+
+// Device memory of the registration for endpoints.
+static uint64_t registration_endpoint_bytes(const struct rondo_registration *r) {
+  uint64_t peers = r->plan->send.count + r->plan->recv.count;
+  return r->shape.blocks * peers * sizeof(struct rondo_endpoint);
+}
+
+bool rondo_job_deregister(struct rondo_job *job, struct rondo_registration *registration,
                           uint64_t completed) {
   pthread_mutex_lock(&job->lock);
+  bool is_over = rondo_device_work_await(job, registration->comm);
   struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
   struct rondo_communicator *comm = registration->comm;
+  rondo_writes_drop(&comm->writes, (const void *)(uintptr_t)registration->endpoints,
+                    registration_endpoint_bytes(registration));
   rondo_match_entry_remove(m, registration);
   if (registration->owner)
     RONDO_LIST_REMOVE(registration->owner->registrations, registration, next_owned);
   comm_limit(job, comm, completed, registration->rank);
   rondo_offers_detach(job, registration);
   rondo_agreeing_deregister(job, registration, completed);
-  if (--comm->present == 0) {
-    rondo_binding_unbind(&job->transports, comm);
-    comm_drop_if_unused(m, comm);
-  }
+  if (--comm->present == 0)
+    comm_leave(job, m, comm);
   if (job->agreeing)
     rondo_match_entry_drop_if_over(job, m);
   else
     rondo_match_entry_drop_if_even(job, m, registration);
-  pthread_mutex_unlock(&job->lock);
-}
-
-// True if the registration has runs outstanding. Runs counted in `outstanding` are visible here
-// (H3).
-static bool is_running(const struct rondo_job *job, const struct rondo_registration *r) {
-  const struct rondo_member *member = job->members[r->rank];
-  return member && rondo_load_seq_cst_u64(&member->daemon->outstanding) && // P4
-         rondo_load_relaxed_u64(r->submitted) != rondo_load_acquire_u64(r->completed);
+  rondo_job_unlock(job);
+  return is_over;
 }
 
 int rondo_match_is_link_used(struct rondo_job *job, const struct rondo_proxy_link *proxied) {

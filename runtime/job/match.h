@@ -19,9 +19,10 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
 // Ends all runs of the registration's communicator with `status`, in all processes.
 void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registration, int status);
 
-// Removes the registration. Members that are still registered cannot run past `completed`. The lock
-// is not held.
-void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *registration,
+// Removes the registration. Members that are still registered cannot run past `completed`.
+// Waits, for a bounded time, for writes to the registration's device memory. Returns false if they
+// do not end: then the caller must not free that memory. The lock is not held.
+bool rondo_job_deregister(struct rondo_job *job, struct rondo_registration *registration,
                           uint64_t completed);
 
 // ---- what the agreement says (agreeing.h) ----
@@ -48,9 +49,15 @@ void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uin
 void rondo_match_lost(struct rondo_job *job, struct rondo_match_entry *m, uint32_t rank, int left);
 
 // Continues a registration once the processes of all members are known: makes its links and offers
-// its connectors.
+// its connectors. Does so only in part if that needs device work first (device_work.h).
 void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration);
+// Continues all registrations of an entry that have not offered their connectors.
+void rondo_match_settle_all(struct rondo_job *job, struct rondo_match_entry *m);
+// The writes of a communicator to devices have been carried out with `status`, the last one to the
+// device of `rank`. Goes on with what has waited for them.
+void rondo_match_written(struct rondo_job *job, struct rondo_communicator *comm, int status,
+                         uint32_t rank);
 // Binds links that waited for an answer of another process.
 void rondo_match_rebind(struct rondo_job *job, struct rondo_match_entry *m);
 

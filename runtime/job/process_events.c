@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/job/agreeing.h"
+#include "runtime/job/device_work.h"
 #include "runtime/job/match.h"
 #include "runtime/job/offers.h"
 #include "runtime/job/processes.h"
@@ -46,14 +47,8 @@ static void processes_count_competing(struct rondo_job *job) {
 
 // ----------------------------------------------------------------- settling ---
 
-static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m) {
-  for (struct rondo_registration *r = m->registrations; r; r = r->next)
-    if (!r->has_offered)
-      rondo_match_settle(job, m, r);
-}
-
 static void entry_resume(struct rondo_job *job, struct rondo_match_entry *m) {
-  entry_settle(job, m);
+  rondo_match_settle_all(job, m);
   rondo_match_rebind(job, m);
 }
 
@@ -106,7 +101,7 @@ static void processes_give_up_failed(void *arg) {
   for (uint32_t p = 0; p < job->process_count; p++)
     if (job->processes[p].is_failed)
       process_give_up(job, p, "a message to it could not be sent");
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason,
@@ -128,7 +123,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
   }
   entries_resume(job);
   pthread_cond_broadcast(&job->attendance);
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 // ---------------------------------------------------------------- receiving ---
@@ -184,7 +179,7 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
       process_give_up(job, message->from, "it sent an invalid message");
     }
   }
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 // ------------------------------------------------------------------- roster ---
@@ -231,9 +226,9 @@ static void on_roster(void *arg) {
     roster_give_up(job);
   processes_count_competing(job);
   RONDO_JOB_CALL(job, located, job);
-  rondo_match_entries_visit(job, entry_settle);
+  rondo_match_entries_visit(job, rondo_match_settle_all);
   pthread_cond_broadcast(&job->attendance);
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 const struct rondo_members_events rondo_job_members_events = {on_roster, on_receive, on_lost};
@@ -267,6 +262,8 @@ static void on_after(void *owner, uint64_t delay_ns, void (*call)(void *arg), vo
 
 static void on_resume(void *owner) { entries_resume(owner); }
 
+static void on_unlock(void *owner) { rondo_job_unlock(owner); }
+
 static void on_link_over(void *owner, struct rondo_proxy_link *link, int is_whole) {
   struct rondo_job *job = owner;
   pthread_mutex_lock(&job->lock);
@@ -285,7 +282,7 @@ static void processes_give_up_broken(void *arg) {
     rondo_log(RONDO_LOG_ERROR, "process %u is given up: the network no longer reaches it", p);
     process_give_up(job, p, "the network no longer reaches it");
   }
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 static void on_broken(void *owner, uint32_t process, const char *text) {
@@ -336,6 +333,7 @@ static int on_is_busy(void *owner) {
 const struct rondo_transports_events rondo_job_transport_events = {.send = on_send,
                                                                    .after = on_after,
                                                                    .resume = on_resume,
+                                                                   .unlock = on_unlock,
                                                                    .link_over = on_link_over,
                                                                    .broken = on_broken,
                                                                    .notify = on_notify,
@@ -390,7 +388,7 @@ static void on_tick(void *arg) {
       process_give_up(job, p, "a message to it could not be sent");
   processes_watch(job);
   (void)rondo_members_calls->after(job->membership, job->peer_timeout_ns / 4, on_tick, job);
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 void rondo_processes_watch(struct rondo_job *job) {

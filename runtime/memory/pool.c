@@ -66,17 +66,45 @@ static void pool_free_memory(struct rondo_pool *pool, struct rondo_place at, voi
     at.device->driver->free(at.device, at.kind, memory);
 }
 
-static void pool_free_idle(struct rondo_pool *pool) {
+static uint64_t shelf_bytes(const struct rondo_pool_shelf *shelf) {
+  uint64_t bytes = 0;
+  for (uint32_t k = 0; k < RONDO_POOL_CLASSES; k++)
+    for (const struct rondo_pool_piece *piece = shelf->free[k]; piece; piece = piece->next)
+      bytes += UINT64_C(1) << k;
+  return bytes;
+}
+
+// Takes the free pieces off their shelves. Returns copies of the shelves with the pieces, for
+// pool_free_shelves. Without memory for a copy its pieces stay.
+static struct rondo_pool_shelf *pool_take_idle(struct rondo_pool *pool) {
+  struct rondo_pool_shelf *taken = NULL;
   for (struct rondo_pool_shelf *shelf = pool->shelves; shelf; shelf = shelf->next) {
+    struct rondo_pool_shelf *copy = malloc(sizeof *copy);
+    if (!copy)
+      break;
+    *copy = *shelf;
+    copy->next = taken;
+    taken = copy;
+    pool->held_bytes -= shelf_bytes(shelf);
+    memset(shelf->free, 0, sizeof shelf->free);
+  }
+  return taken;
+}
+
+// Frees the pieces of shelves, and the shelves. Needs no lock.
+static void pool_free_shelves(struct rondo_pool *pool, struct rondo_pool_shelf *shelves) {
+  while (shelves) {
+    struct rondo_pool_shelf *shelf = shelves;
+    shelves = shelf->next;
     for (uint32_t k = 0; k < RONDO_POOL_CLASSES; k++) {
       while (shelf->free[k]) {
         struct rondo_pool_piece *piece = shelf->free[k];
         shelf->free[k] = piece->next;
-        pool->held_bytes -= UINT64_C(1) << k;
         pool_free_memory(pool, shelf->at, piece->memory);
         free(piece);
       }
     }
+    free(shelf);
   }
 }
 
@@ -98,17 +126,16 @@ static struct rondo_pool_shelf *pool_find_shelf(struct rondo_pool *pool, struct 
 }
 
 void rondo_pool_fini(struct rondo_pool *pool) {
+  struct rondo_pool_shelf *shelves = pool->shelves;
   pool->is_ending = 1;
-  pool_free_idle(pool);
+  pool->shelves = NULL;
+  for (const struct rondo_pool_shelf *shelf = shelves; shelf; shelf = shelf->next)
+    pool->held_bytes -= shelf_bytes(shelf);
+  pool_free_shelves(pool, shelves);
   while (pool->spare) {
     struct rondo_pool_piece *piece = pool->spare;
     pool->spare = piece->next;
     free(piece);
-  }
-  while (pool->shelves) {
-    struct rondo_pool_shelf *shelf = pool->shelves;
-    pool->shelves = shelf->next;
-    free(shelf);
   }
 }
 
@@ -134,29 +161,71 @@ static uint32_t size_class(uint64_t bytes) {
   return k;
 }
 
+static bool is_same_place(struct rondo_place a, struct rondo_place b) {
+  return a.device == b.device && a.kind == b.kind && a.node == b.node;
+}
+
+// Asks the driver for a piece, or says in `want` that the caller has to. Null: there is none yet.
+static struct rondo_pool_piece *pool_add_piece(struct rondo_pool *pool, struct rondo_place at,
+                                               uint64_t size, struct rondo_pool_want *want) {
+  if (!pool->device->driver->is_direct) {
+    bool is_refused = want->is_refused && want->bytes == size && is_same_place(want->at, at);
+    *want = is_refused ? (struct rondo_pool_want){0} : (struct rondo_pool_want){at, size, 0};
+    return NULL;
+  }
+  if (pool->held_bytes + size > pool->limit_bytes)
+    pool_free_shelves(pool, pool_take_idle(pool));
+  struct rondo_pool_piece *piece = piece_create(pool, at, size);
+  if (piece)
+    pool->held_bytes += size;
+  return piece;
+}
+
 void *rondo_pool_alloc(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
-                       uint64_t *got_bytes) {
+                       uint64_t *got_bytes, struct rondo_pool_want *want) {
   uint32_t k = size_class(bytes);
   uint64_t size = UINT64_C(1) << k;
   if (bytes > size || pool->used_bytes + size > pool->limit_bytes)
     return NULL;
   struct rondo_pool_shelf *shelf = pool_find_shelf(pool, at);
-  struct rondo_pool_piece *piece = shelf ? shelf->free[k] : NULL;
-  if (piece) {
+  if (!shelf)
+    return NULL;
+  struct rondo_pool_piece *piece = shelf->free[k];
+  if (piece)
     shelf->free[k] = piece->next;
-  } else {
-    if (pool->held_bytes + size > pool->limit_bytes)
-      pool_free_idle(pool);
-    piece = shelf ? piece_create(pool, at, size) : NULL;
-    if (!piece)
-      return NULL;
-    pool->held_bytes += size;
-  }
+  else
+    piece = pool_add_piece(pool, at, size, want);
+  if (!piece)
+    return NULL;
   piece->next = pool->spare;
   pool->spare = piece;
   pool->used_bytes += size;
   *got_bytes = size;
   return piece->memory;
+}
+
+void rondo_pool_supply(struct rondo_pool *pool, struct rondo_pool_want *want,
+                       pthread_mutex_t *lock) {
+  struct rondo_place at = want->at;
+  uint64_t size = want->bytes;
+  struct rondo_pool_shelf *idle = NULL;
+  if (pool->held_bytes + size > pool->limit_bytes)
+    idle = pool_take_idle(pool);
+  pool->held_bytes += size;
+  pthread_mutex_unlock(lock);
+  pool_free_shelves(pool, idle);
+  struct rondo_pool_piece *piece = piece_create(pool, at, size);
+  pthread_mutex_lock(lock);
+  if (!piece) {
+    pool->held_bytes -= size;
+    want->is_refused = 1;
+    return;
+  }
+  struct rondo_pool_shelf *shelf = pool_find_shelf(pool, at); // exists since the want was made
+  uint32_t k = size_class(size);
+  piece->next = shelf->free[k];
+  shelf->free[k] = piece;
+  want->bytes = 0;
 }
 
 void rondo_pool_free(struct rondo_pool *pool, struct rondo_place at, void *memory,
@@ -170,6 +239,11 @@ void rondo_pool_free(struct rondo_pool *pool, struct rondo_place at, void *memor
   piece->next = shelf->free[k];
   shelf->free[k] = piece;
   pool->used_bytes -= got_bytes;
+}
+
+bool rondo_place_is_direct(struct rondo_place at) {
+  bool is_device = at.kind == RONDO_MEMORY_DEVICE || at.kind >= RONDO_PLACE_RANGE;
+  return !is_device || at.device->driver->is_direct;
 }
 
 int rondo_place_write(struct rondo_place at, void *to, const void *from, uint64_t bytes) {

@@ -1,9 +1,15 @@
 // The pool: the allocator of connector memory of one job in this process. It keeps pieces that are
 // freed at deregistration, and uses them again. A limit bounds all pieces. The caller holds the
 // job's lock.
+//
+// A driver whose calls may wait for the device (`is_direct` false) allocates no memory under the
+// lock. If no free piece fits, an allocation fails and says in a *want* what is missing. The caller
+// supplies the want, which releases the lock meanwhile, and allocates again.
 #ifndef RONDO_RUNTIME_MEMORY_POOL_H
 #define RONDO_RUNTIME_MEMORY_POOL_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/driver/driver.h"
@@ -35,6 +41,13 @@ struct rondo_place {
   int node; // NUMA node of host memory; RONDO_NODE_ANY: that of the allocating thread
 };
 
+// Memory that an allocation lacked. Zeroed: nothing.
+struct rondo_pool_want {
+  struct rondo_place at;
+  uint64_t bytes; // size of the piece; 0: nothing is missing
+  int is_refused; // the device has none: the next allocation of this size there fails for good
+};
+
 // The free pieces of one place.
 struct rondo_pool_shelf {
   struct rondo_pool_shelf *next;
@@ -64,14 +77,28 @@ void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo
 void rondo_pool_fini(struct rondo_pool *pool);
 
 // Allocates at least `bytes` at a place and writes the true size to `got_bytes`. The memory is not
-// cleared. Null when the budget or the machine's memory is used up.
+// cleared. Null when the budget or the machine's memory is used up; or if the driver must be asked,
+// which then `want` says.
 void *rondo_pool_alloc(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
-                       uint64_t *got_bytes);
+                       uint64_t *got_bytes, struct rondo_pool_want *want);
+
+// True if an allocation has to be tried again after rondo_pool_supply.
+static inline bool rondo_pool_is_wanted(const struct rondo_pool_want *want) {
+  return want->bytes && !want->is_refused;
+}
+
+// Asks the driver for what is missing, and adds it to the free pieces, or marks the want as
+// refused. Releases `lock`, which is held, meanwhile.
+void rondo_pool_supply(struct rondo_pool *pool, struct rondo_pool_want *want,
+                       pthread_mutex_t *lock);
 // Frees a piece; `at` and `got_bytes` are those of its allocation.
 void rondo_pool_free(struct rondo_pool *pool, struct rondo_place at, void *memory,
                      uint64_t got_bytes);
 
-// Copies `bytes` into a piece at a place. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+// True if the CPU writes to a piece there without a call of the driver.
+bool rondo_place_is_direct(struct rondo_place at);
+// Copies `bytes` into a piece at a place. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM. If the place
+// is not direct, the driver may wait for the device.
 int rondo_place_write(struct rondo_place at, void *to, const void *from, uint64_t bytes);
 
 #endif // RONDO_RUNTIME_MEMORY_POOL_H

@@ -59,11 +59,16 @@ static int call_check_stream(const struct rondo_comm_end *end, const struct call
 
 // ----------------------------------------------------------------- calling ---
 
-static int call_submit(const struct rondo_comm_end *end, struct call *c) {
+static int call_submit(struct rondo_comm_end *end, struct call *c) {
+  int status = RONDO_SUCCESS;
+  rondo_comm_unlock_for_device(end);
   if (c->request->is_on_stream)
-    return rondo_rank_run_on_stream(end->rank, c->coll, &c->submission, c->request->stream,
-                                    &c->run);
-  return rondo_rank_run(end->rank, c->coll, &c->submission, &c->run);
+    status =
+        rondo_rank_run_on_stream(end->rank, c->coll, &c->submission, c->request->stream, &c->run);
+  else
+    status = rondo_rank_run(end->rank, c->coll, &c->submission, &c->run);
+  rondo_comm_lock_after_device(end);
+  return status;
 }
 
 // Retires a collective. The node was allocated before, so this cannot fail.
@@ -102,8 +107,11 @@ static int call_register(struct rondo_comm_end *end, struct rondo_series *series
       .id = {.number = c->desc.id, .space = RONDO_SPACE_COMM},
       .args = &c->submission.args,
       .owner = &end->owner};
-  if (status == RONDO_SUCCESS)
-    status = rondo_rank_register(end->rank, &request, &c->coll);
+  if (status != RONDO_SUCCESS)
+    return status;
+  rondo_comm_unlock_for_device(end);
+  status = rondo_rank_register(end->rank, &request, &c->coll);
+  rondo_comm_lock_after_device(end);
   if (status != RONDO_SUCCESS)
     return status;
   series->registered++;
@@ -115,7 +123,7 @@ static int call_register(struct rondo_comm_end *end, struct rondo_series *series
   return RONDO_SUCCESS;
 }
 
-// The communicator is locked.
+// The caller has the turn.
 static int call_make(struct rondo_comm_end *end, struct call *c) {
   struct rondo_series *series = NULL;
   int status = rondo_comm_find_series(end, &c->desc, &series);
@@ -143,9 +151,9 @@ static int call_make(struct rondo_comm_end *end, struct call *c) {
   return RONDO_SUCCESS;
 }
 
-static int call_lock_and_make(struct rondo_comm_end *end, struct call *c) {
+static int call_make_in_turn(struct rondo_comm_end *end, struct call *c) {
   int status = RONDO_SUCCESS;
-  pthread_mutex_lock(&end->lock);
+  rondo_comm_take_turn(end);
   int failed = rondo_comm_end_state(end);
   if (failed)
     status = RONDO_LOG_REFUSE(failed, "comm_call: key %llu: the communicator has failed: %s",
@@ -155,7 +163,7 @@ static int call_lock_and_make(struct rondo_comm_end *end, struct call *c) {
   rondo_comm_sweep(end);
   if (status == RONDO_SUCCESS)
     status = call_make(end, c);
-  pthread_mutex_unlock(&end->lock);
+  rondo_comm_give_turn(end);
   return status;
 }
 
@@ -169,7 +177,7 @@ int rondo_comm_end_call(struct rondo_comm_end *end, const struct rondo_comm_call
   c.signature = rondo_signature_of(request->desc, is_capturing);
   c.desc.group = end->group;
   c.desc.priority = end->priority;
-  status = call_lock_and_make(end, &c);
+  status = call_make_in_turn(end, &c);
   if (status == RONDO_SUCCESS && ticket)
     *ticket = (struct rondo_ticket){.coll = c.coll, .run = c.run};
   return status;

@@ -144,11 +144,50 @@ void rondo_comm_visit(const struct rondo_comm_end *end,
     visit(p->coll, arg);
 }
 
+// -------------------------------------------------------------------- turns ---
+
+void rondo_comm_take_turn(struct rondo_comm_end *end) {
+  pthread_mutex_lock(&end->lock);
+  while (end->is_calling) {
+    end->turn_awaits++;
+    pthread_cond_wait(&end->turn_over, &end->lock);
+    end->turn_awaits--;
+  }
+  end->is_calling = true;
+}
+
+void rondo_comm_give_turn(struct rondo_comm_end *end) {
+  end->is_calling = false;
+  if (end->turn_awaits)
+    pthread_cond_signal(&end->turn_over);
+  pthread_mutex_unlock(&end->lock);
+}
+
+void rondo_comm_unlock_for_device(struct rondo_comm_end *end) {
+  if (!end->rank->member.device->driver->is_direct)
+    pthread_mutex_unlock(&end->lock);
+}
+
+void rondo_comm_lock_after_device(struct rondo_comm_end *end) {
+  if (!end->rank->member.device->driver->is_direct)
+    pthread_mutex_lock(&end->lock);
+}
+
+// ----------------------------------------------------------------- retiring ---
+
+// Deregisters a retired collective. Returns false if it has runs left.
+static bool retired_try_deregister(struct rondo_comm_end *end,
+                                   const struct rondo_retired_coll *retired) {
+  rondo_comm_unlock_for_device(end);
+  int status = rondo_rank_deregister(end->rank, retired->coll, 0);
+  rondo_comm_lock_after_device(end);
+  return status != RONDO_ERR_BUSY;
+}
+
 void rondo_comm_sweep(struct rondo_comm_end *end) {
   for (struct rondo_retired_coll **at = &end->retired; *at;) {
     struct rondo_retired_coll *p = *at;
-    if (rondo_load_relaxed_u32(&end->owner.failed) ||
-        rondo_rank_deregister(end->rank, p->coll, 0) == RONDO_ERR_BUSY) {
+    if (rondo_load_relaxed_u32(&end->owner.failed) || !retired_try_deregister(end, p)) {
       at = &p->next;
       continue;
     }
@@ -173,6 +212,7 @@ static void end_free(struct rondo_comm_end *end) {
   free(end->spare_retired);
   free((void *)end->series);
   free(end->members);
+  pthread_cond_destroy(&end->turn_over);
   pthread_mutex_destroy(&end->lock);
   free(end);
 }
@@ -211,6 +251,7 @@ static int end_make(struct rondo_rank *rank, const struct rondo_comm_config *cfg
   end->priority = cfg->priority;
   end->cached_pairs = cfg->cached_pairs ? cfg->cached_pairs : CACHED_PAIRS;
   pthread_mutex_init(&end->lock, NULL);
+  pthread_cond_init(&end->turn_over, NULL);
   int status = end_set_group(end, cfg->group);
   if (status == RONDO_SUCCESS) {
     uint32_t cached = cfg->cached_collectives ? cfg->cached_collectives : CACHED_COLLECTIVES;
@@ -321,7 +362,7 @@ static void end_unlink_and_free(struct rondo_comm_end *end) {
 // RONDO_ERR_BUSY or RONDO_ERR_CLOSED.
 static int end_close(struct rondo_comm_end *end) {
   int status = RONDO_SUCCESS;
-  pthread_mutex_lock(&end->lock);
+  rondo_comm_take_turn(end); // calls that have begun are drained
   if (end_is_in_graph(end))
     status = RONDO_LOG_REFUSE(RONDO_ERR_BUSY,
                               "comm_destroy: key %llu: a graph with its calls still exists",
@@ -333,7 +374,7 @@ static int end_close(struct rondo_comm_end *end) {
   if (status == RONDO_SUCCESS)
     end->closing = 1;
   pthread_mutex_unlock(&end->rank->comms_lock);
-  pthread_mutex_unlock(&end->lock);
+  rondo_comm_give_turn(end);
   return status;
 }
 

@@ -49,7 +49,12 @@ struct rondo_comm_end {
   uint32_t *members;        // ranks of the job, by position
   uint32_t nranks, position;
   uint32_t cached_pairs;
-  pthread_mutex_t lock; // held through a call, so it decides the order of calls
+  // A call has the turn from its beginning to its end, so turns decide the order of calls. It
+  // releases the lock, which guards all below, while the driver may wait for a device.
+  pthread_mutex_t lock;
+  pthread_cond_t turn_over;
+  bool is_calling;      // a thread has the turn
+  uint32_t turn_awaits; // threads that wait for it
   // The calls of all other kinds, the send_recvs to each position, those from each position. Null:
   // no call yet.
   struct rondo_series **series;
@@ -137,7 +142,16 @@ void rondo_comm_end_counters(struct rondo_comm_end *end, struct rondo_comm_count
 int rondo_comm_find_series(struct rondo_comm_end *end, const struct rondo_collective_desc *what,
                            struct rondo_series **series);
 
-// Deregisters retired collectives that have no runs left. The communicator is locked.
+// Locks the communicator and takes the turn, or waits for it.
+void rondo_comm_take_turn(struct rondo_comm_end *end);
+// Ends the turn and unlocks the communicator.
+void rondo_comm_give_turn(struct rondo_comm_end *end);
+// Unlock and lock the communicator around what may wait for a device. The caller has the turn. Do
+// nothing where the CPU accesses the memory of devices itself: there nothing waits for a device.
+void rondo_comm_unlock_for_device(struct rondo_comm_end *end);
+void rondo_comm_lock_after_device(struct rondo_comm_end *end);
+
+// Deregisters retired collectives that have no runs left. The caller has the turn.
 void rondo_comm_sweep(struct rondo_comm_end *end);
 
 // Calls `visit` for every collective that the communicator has registered. It is locked.

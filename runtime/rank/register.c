@@ -506,7 +506,12 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
 // ------------------------------------------------------------ deregistration --
 
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
-  rondo_job_deregister(rank->job, &coll->registration, coll->completed);
+  if (!rondo_job_deregister(rank->job, &coll->registration, coll->completed)) {
+    rondo_log(RONDO_LOG_WARN,
+              "deregister: id %llu: the device does not answer; memory there stays allocated",
+              (unsigned long long)coll->desc.id);
+    coll->contexts = NULL;
+  }
   rondo_coll_forget_streams(rank, coll);
   coll_discard(rank, coll);
 }

@@ -123,6 +123,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   for (uint32_t i = 0; comm->links && i < comm->link_count; i++)
     if (comm->links[i].bytes)
       rondo_pool_free(comm->pool, comm->links[i].at, comm->links[i].first, comm->links[i].bytes);
+  rondo_writes_free(rondo_writes_take(&comm->writes));
   free(comm->reason);
   free(comm->links);
   free(comm->members);
@@ -180,9 +181,8 @@ struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm
 }
 
 // Writes the connectors of a link, one a block, to their memory.
-static int link_write_connectors(const struct rondo_communicator *comm,
-                                 const struct rondo_link *link, uint64_t slot_bytes,
-                                 unsigned reach) {
+static int link_write_connectors(struct rondo_communicator *comm, const struct rondo_link *link,
+                                 uint64_t slot_bytes, unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
   uint64_t head_bytes = rondo_connector_bytes(s->slot_count);
   struct rondo_connector *c = calloc(1, head_bytes);
@@ -199,7 +199,8 @@ static int link_write_connectors(const struct rondo_communicator *comm,
     c->is_mapped = s->is_mapped;
   }
   for (uint32_t b = 0; b < s->blocks && status == RONDO_SUCCESS; b++)
-    status = rondo_place_write(link->at, rondo_link_connector(link, b), c, head_bytes);
+    status = rondo_writes_add(&comm->writes, link->at, c->consumer_rank,
+                              rondo_link_connector(link, b), c, head_bytes);
   free(c);
   return status;
 }
@@ -223,7 +224,8 @@ static int link_memory_kind(const struct rondo_communicator *comm, const struct 
 // Makes the connectors of a link whose consumer is here: on the consumer's device if the producer
 // reaches it, else on the consumer's NUMA node, because a read waits for memory and a write does
 // not. For a proxied outgoing link, makes the mirror on the producer's device or node.
-static int link_make_connectors(struct rondo_communicator *comm, struct rondo_link *link) {
+static int link_make_connectors(struct rondo_communicator *comm, struct rondo_link *link,
+                                struct rondo_pool_want *want) {
   const struct rondo_shape *s = &comm->shape;
   unsigned reach = link_reach(comm, link);
   uint64_t slot_bytes = link_payload_bytes(comm, link, reach);
@@ -232,17 +234,20 @@ static int link_make_connectors(struct rondo_communicator *comm, struct rondo_li
   link->at.device = comm->members[link->is_outgoing ? link->from : link->to].device;
   link->at.node = comm->members[link->is_outgoing ? link->from : link->to].node;
   link->at.kind = link_memory_kind(comm, link, reach);
-  link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes);
-  if (!link->first && link->at.kind == RONDO_PLACE_WINDOW) { // the window is full
+  link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes, want);
+  if (!link->first && !rondo_pool_is_wanted(want) &&
+      link->at.kind == RONDO_PLACE_WINDOW) { // the window is full
     link->at.kind = mapped_memory_kind(comm->members[link->from].maps & ~RONDO_MAPS_WINDOW);
-    link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes);
+    link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes, want);
   }
   if (!link->first)
-    return RONDO_ERR_NO_MEMORY;
+    return rondo_pool_is_wanted(want) ? RONDO_IN_PROGRESS : RONDO_ERR_NO_MEMORY;
   link->stride_bytes = stride;
   int status = link_write_connectors(comm, link, slot_bytes, reach);
-  if (status != RONDO_SUCCESS)
+  if (status != RONDO_SUCCESS) {
+    rondo_writes_drop(&comm->writes, link->first, link->bytes);
     rondo_pool_free(comm->pool, link->at, link->first, link->bytes);
+  }
   return status;
 }
 
@@ -258,7 +263,8 @@ static int communicator_grow_links(struct rondo_communicator *comm) {
   return RONDO_SUCCESS;
 }
 
-static int communicator_make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
+static int communicator_make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to,
+                                  struct rondo_pool_want *want) {
   uint32_t elsewhere = comm->members[from].process == RONDO_HERE ? comm->members[to].process
                                                                  : comm->members[from].process;
   if (elsewhere == RONDO_SOMEWHERE || rondo_communicator_link(comm, from, to))
@@ -275,7 +281,7 @@ static int communicator_make_link(struct rondo_communicator *comm, uint32_t from
   link.next_from = comm->members[from].first_from;
   int status = communicator_grow_links(comm);
   if (status == RONDO_SUCCESS && (link.is_proxied || !link.is_outgoing))
-    status = link_make_connectors(comm, &link);
+    status = link_make_connectors(comm, &link, want);
   if (status != RONDO_SUCCESS)
     return status;
   comm->bytes += link.bytes;
@@ -285,12 +291,12 @@ static int communicator_make_link(struct rondo_communicator *comm, uint32_t from
 }
 
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
-                               uint32_t position) {
+                               uint32_t position, struct rondo_pool_want *want) {
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < plan->send.count && status == RONDO_SUCCESS; i++)
-    status = communicator_make_link(comm, position, rondo_plan_peer(plan, &plan->send, i));
+    status = communicator_make_link(comm, position, rondo_plan_peer(plan, &plan->send, i), want);
   for (uint32_t i = 0; i < plan->recv.count && status == RONDO_SUCCESS; i++)
-    status = communicator_make_link(comm, rondo_plan_peer(plan, &plan->recv, i), position);
+    status = communicator_make_link(comm, rondo_plan_peer(plan, &plan->recv, i), position, want);
   return status;
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/core/context_core.h"
 #include "daemon/plan/plan.h"
 #include "runtime/memory/pool.h"
+#include "runtime/memory/writes.h"
 #include "runtime/transport/proxy.h"
 #include "runtime/transport/collective_shape.h"
 #include <rondo/rondo.h>
@@ -62,21 +63,28 @@ struct rondo_communicator {
   struct rondo_link_set link_set; // of its proxied links
   uint64_t bytes;                 // borrowed from the pool
   char *reason;                   // why it has failed; null: the gate tells
+  struct rondo_writes writes;     // to devices; the gate opens when they have been carried out
+  bool has_endpoints;             // those of its members here are written, or in `writes`
+  // For its owner (job/device_work.h).
+  bool is_listed, is_writing;
+  struct rondo_communicator *next_written;
+  void *home;
 };
 
 // Makes a communicator for the ranks `members` (copied), all in this process unless the caller
 // changes `process` and `is_proxied`. If devices differ in what they reach, or the machine has
 // several NUMA nodes, the caller sets `device` and `node` of each member that registers. Null: no
-// memory.
+// memory. The driver may wait for the device, so the caller holds no lock.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
                                                      const uint32_t *members);
 
 // Makes the missing links of the member at `position` to those peers of its `plan` whose process
 // and device are known, and connectors for links whose consumer is here or that are proxied.
-// Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+// Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM; or RONDO_IN_PROGRESS: the caller
+// supplies `want` (pool.h) and connects again. Adds to `writes` what connectors on devices hold.
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
-                               uint32_t position);
+                               uint32_t position, struct rondo_pool_want *want);
 
 // The link from one position to another, or null. Valid until the next connect.
 struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
@@ -101,6 +109,11 @@ void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32
 // Writes to `text` why the communicator has failed; "" if it has not.
 void rondo_communicator_reason(const struct rondo_communicator *comm, char *text,
                                size_t text_bytes);
+
+// True while writes to devices have not been carried out.
+static inline bool rondo_communicator_is_unwritten(const struct rondo_communicator *comm) {
+  return comm->writes.first || comm->is_writing;
+}
 
 void rondo_communicator_destroy(struct rondo_communicator *comm);
 

@@ -1,6 +1,7 @@
 #include "runtime/transport/link_binding.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/log.h"
@@ -89,7 +90,7 @@ static enum rondo_binding link_bind_proxied(const struct rondo_transports *t,
 
 // Writes to the connectors of an outgoing link which of our memory the consumer can read.
 static enum rondo_binding link_write_exported(const struct rondo_transports *t,
-                                              const struct rondo_communicator *comm,
+                                              struct rondo_communicator *comm,
                                               const struct rondo_link *link) {
   uint64_t bounds[2];
   rondo_mapped_exported(t, link->process, link->at.kind, &bounds[0], &bounds[1]);
@@ -98,14 +99,15 @@ static enum rondo_binding link_write_exported(const struct rondo_transports *t,
                 "written at once");
   for (uint32_t b = 0; b < comm->shape.blocks; b++) {
     struct rondo_connector *c = rondo_link_connector(link, b);
-    if (rondo_place_write(link->at, &c->reference_begin, bounds, sizeof bounds) != RONDO_SUCCESS)
+    if (rondo_writes_add(&comm->writes, link->at, comm->members[link->from].rank,
+                         &c->reference_begin, bounds, sizeof bounds) != RONDO_SUCCESS)
       return RONDO_BINDING_UNSOUND;
   }
   return RONDO_BINDING_READY;
 }
 
 static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
-                                             const struct rondo_communicator *comm,
+                                             struct rondo_communicator *comm,
                                              struct rondo_link *link,
                                              const struct rondo_connector_offer *offers,
                                              uint32_t offer_count) {
@@ -124,18 +126,21 @@ static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
       offer->stride_bytes > UINT64_MAX / comm->shape.blocks ||
       offer->place > offer_place(RONDO_PLACE_WINDOW))
     return RONDO_BINDING_UNSOUND;
+  bool waits = false;
   link->at.device = comm->members[link->from].device;
   link->at.kind = RONDO_PLACE_EXPORTED + (int)offer->place;
   link->stride_bytes = offer->stride_bytes;
   link->first = rondo_mapped_find(t, link->process, link->at.kind, offer->at,
-                                  offer->stride_bytes * comm->shape.blocks);
+                                  offer->stride_bytes * comm->shape.blocks, &waits);
+  if (waits)
+    return RONDO_BINDING_WAITS;
   return link->first ? link_write_exported(t, comm, link) : RONDO_BINDING_UNSOUND;
 }
 
 // Writes to the connectors of an incoming link how far our mapping of the producer's memory is from
 // the producer's own addresses.
 static enum rondo_binding link_bind_incoming(const struct rondo_transports *t,
-                                             const struct rondo_communicator *comm,
+                                             struct rondo_communicator *comm,
                                              const struct rondo_link *link) {
   if (link->is_proxied)
     return RONDO_BINDING_READY; // the proxy may have written there: slots overtake messages
@@ -145,15 +150,16 @@ static enum rondo_binding link_bind_incoming(const struct rondo_transports *t,
   const uint32_t is_mapped = 1;
   for (uint32_t b = 0; b < comm->shape.blocks; b++) {
     struct rondo_connector *c = rondo_link_connector(link, b);
-    if (rondo_place_write(link->at, &c->reference_bias, &bias, sizeof bias) ||
-        rondo_place_write(link->at, &c->is_mapped, &is_mapped, sizeof is_mapped))
+    uint32_t rank = comm->members[link->to].rank;
+    if (rondo_writes_add(&comm->writes, link->at, rank, &c->reference_bias, &bias, sizeof bias) ||
+        rondo_writes_add(&comm->writes, link->at, rank, &c->is_mapped, &is_mapped,
+                         sizeof is_mapped))
       return RONDO_BINDING_UNSOUND;
   }
   return RONDO_BINDING_READY;
 }
 
-enum rondo_binding rondo_binding_bind(struct rondo_transports *t,
-                                      const struct rondo_communicator *comm,
+enum rondo_binding rondo_binding_bind(struct rondo_transports *t, struct rondo_communicator *comm,
                                       struct rondo_link *link,
                                       const struct rondo_connector_offer *offers,
                                       uint32_t offer_count) {
@@ -185,7 +191,7 @@ void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator 
 // A member of a communicator, for writing its endpoints.
 struct member {
   const struct rondo_transports *transports;
-  const struct rondo_communicator *comm;
+  struct rondo_communicator *comm;
   const struct rondo_plan *plan;
   uint32_t position;
   struct rondo_daemon *daemon;
@@ -201,10 +207,10 @@ static const struct rondo_link *member_link(const struct member *m, uint32_t ind
                                  m->position);
 }
 
-#define IMAGE_ENDPOINTS 64u // written at once, from the stack, so that no allocation can fail
+#define IMAGE_ENDPOINTS 64u // written at once, from the stack
 
 static int block_write_endpoints(const struct member *m, uint32_t block, uint64_t at) {
-  struct rondo_device *device = m->daemon->device;
+  const struct rondo_place place = {.device = m->daemon->device, .kind = RONDO_MEMORY_DEVICE};
   struct rondo_endpoint image[IMAGE_ENDPOINTS];
   uint32_t peers = m->plan->send.count + m->plan->recv.count;
   int status = RONDO_SUCCESS;
@@ -214,7 +220,8 @@ static int block_write_endpoints(const struct member *m, uint32_t block, uint64_
                         m->comm->shape.first_sequence);
     if (filled < IMAGE_ENDPOINTS && i + 1 < peers)
       continue;
-    status = device->driver->write(device, at, image, filled * sizeof *image);
+    status = rondo_writes_add(&m->comm->writes, place, m->comm->members[m->position].rank,
+                              (void *)(uintptr_t)at, image, filled * sizeof *image);
     at += filled * sizeof *image;
   }
   return status;
@@ -248,8 +255,7 @@ static void block_write_ready(const struct member *m, uint32_t block) {
   }
 }
 
-int rondo_binding_write_endpoints(const struct rondo_transports *t,
-                                  const struct rondo_communicator *comm,
+int rondo_binding_write_endpoints(const struct rondo_transports *t, struct rondo_communicator *comm,
                                   const struct rondo_plan *plan, uint32_t position,
                                   struct rondo_daemon *daemon, uint64_t endpoints) {
   const struct member m = {t, comm, plan, position, daemon};

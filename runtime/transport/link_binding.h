@@ -46,13 +46,13 @@ static inline void rondo_binding_wake(const struct rondo_transports *t,
 }
 
 enum rondo_binding {
-  RONDO_BINDING_WAITS = 0, // for an offer or an answer of the peer
+  RONDO_BINDING_WAITS = 0, // for an offer or an answer of the peer, or for rondo_mapped_work
   RONDO_BINDING_READY = 1,
   RONDO_BINDING_UNSOUND = 2 // the offer cannot be used
 };
-// Binds one link to another process; `offers` are those of the peer.
-enum rondo_binding rondo_binding_bind(struct rondo_transports *t,
-                                      const struct rondo_communicator *comm,
+// Binds one link to another process; `offers` are those of the peer. Adds to `writes` of the
+// communicator what the CPU cannot write itself.
+enum rondo_binding rondo_binding_bind(struct rondo_transports *t, struct rondo_communicator *comm,
                                       struct rondo_link *link,
                                       const struct rondo_connector_offer *offers,
                                       uint32_t offer_count);
@@ -61,10 +61,10 @@ enum rondo_binding rondo_binding_bind(struct rondo_transports *t,
 void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator *comm);
 
 // Writes the endpoints of the member at `position` to its device, at `endpoints`: for each block
-// those of the plan's send peers, then those of its recv peers. Returns RONDO_SUCCESS or
+// those of the plan's send peers, then those of its recv peers. Adds to `writes` of the
+// communicator what the CPU cannot write itself. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or
 // RONDO_ERR_SYSTEM.
-int rondo_binding_write_endpoints(const struct rondo_transports *t,
-                                  const struct rondo_communicator *comm,
+int rondo_binding_write_endpoints(const struct rondo_transports *t, struct rondo_communicator *comm,
                                   const struct rondo_plan *plan, uint32_t position,
                                   struct rondo_daemon *daemon, uint64_t endpoints);
 

@@ -48,11 +48,15 @@ void rondo_mapped_open(struct rondo_transports *t) {
 }
 
 void rondo_mapped_admit(struct rondo_transports *t, struct rondo_device *device) {
-  if (!t->range || (rondo_range_admit(t->range, device, t->no_range) == RONDO_SUCCESS &&
-                    range_add_part(t->range, device, t->no_range) == RONDO_SUCCESS))
+  char why[RONDO_WHY_BYTES];
+  if (!t->range || (rondo_range_admit(t->range, device, why) == RONDO_SUCCESS &&
+                    range_add_part(t->range, device, why) == RONDO_SUCCESS))
     return;
+  pthread_mutex_lock(t->config.lock);
+  (void)snprintf(t->no_range, sizeof t->no_range, "%s", why);
   log_no_range(t);
   t->is_range_private = 1;
+  pthread_mutex_unlock(t->config.lock);
 }
 
 static bool range_is_offered(const struct rondo_transports *t) {
@@ -136,22 +140,41 @@ static void log_no_view(uint32_t process, int status, const char *why) {
             "the memory of process %u's devices is not mapped: %s", process, why);
 }
 
-// Reserves the addresses and gives all devices here access to them.
-static int view_create(struct rondo_transports *t, struct rondo_transport_peer *peer) {
-  int status = rondo_range_create(t->device, peer->theirs.range_bytes, &peer->view, peer->no_view);
+// Releases the lock while this thread uses the mapping of a process, and takes it again.
+static void peer_unlock(struct rondo_transports *t, uint32_t process) {
+  t->peers[process].links++;
+  pthread_mutex_unlock(t->config.lock);
+}
+
+static void peer_lock(struct rondo_transports *t, uint32_t process) {
+  pthread_mutex_lock(t->config.lock);
+  rondo_transports_unuse(t, process);
+}
+
+// Reserves the addresses and gives all devices here access to them. They have no part yet, so that
+// calls no driver, and needs no release of the lock.
+static int view_create(struct rondo_transports *t, uint32_t process, char *why) {
+  struct rondo_range *view = NULL;
+  uint64_t bytes = t->peers[process].theirs.range_bytes;
+  peer_unlock(t, process);
+  int status = rondo_range_create(t->device, bytes, &view, why);
+  peer_lock(t, process);
+  t->peers[process].view = view;
   for (uint32_t i = 0; i < t->other_count && status == RONDO_SUCCESS; i++)
-    status = rondo_range_admit(peer->view, t->others[i], peer->no_view);
+    status = rondo_range_admit(view, t->others[i], why);
   return status;
 }
 
 void rondo_mapped_open_view(struct rondo_transports *t, uint32_t process) {
   struct rondo_transport_peer *peer = &t->peers[process];
+  char why[RONDO_WHY_BYTES] = "";
   if (!peer->theirs.range_bytes)
     return;
   if (!t->device->driver->sharing)
-    (void)snprintf(peer->no_view, sizeof peer->no_view, "the ranks here are on no device");
-  else if (view_create(t, peer) == RONDO_SUCCESS)
-    peer->no_view[0] = '\0';
+    (void)snprintf(why, sizeof why, "the ranks here are on no device");
+  else if (view_create(t, process, why) == RONDO_SUCCESS)
+    why[0] = '\0';
+  (void)snprintf(peer->no_view, sizeof peer->no_view, "%s", why);
   if (peer->no_view[0])
     log_no_view(process, RONDO_ERR_UNSUPPORTED, peer->no_view);
 }
@@ -166,7 +189,9 @@ int rondo_mapped_receive_part(struct rondo_transports *t,
   memcpy(&message, arrival->bytes, sizeof message);
   const struct rondo_range_part part = {message.at, message.bytes, arrival->fds[0]};
   if (!peer->no_view[0]) {
+    peer_unlock(t, arrival->from);
     int status = rondo_range_map(peer->view, &part, t->self, why);
+    peer_lock(t, arrival->from);
     if (status == RONDO_SUCCESS) {
       peer->view_bytes = part.at + part.bytes;
     } else {
@@ -190,6 +215,69 @@ void rondo_mapped_unmap(struct rondo_transport_peer *peer) {
   peer->view_bytes = 0;
 }
 
+void rondo_mapped_leave(struct rondo_transports *t, struct rondo_transport_peer *peer) {
+  if (!t->device->driver->sharing) {
+    rondo_mapped_unmap(peer);
+  } else if (!peer->must_unmap && (peer->map || peer->view)) {
+    peer->must_unmap = 1;
+    t->unmap_count++;
+  }
+}
+
+// ---------------------------------------------------------------- device work ----
+
+// Unmaps the memory of the processes that nothing uses any more. They are lost, so no thread maps
+// it again, and none page-locks it.
+static void peers_unmap(struct rondo_transports *t) {
+  for (uint32_t p = 0; p < t->peer_count && t->unmap_count; p++) {
+    struct rondo_transport_peer *peer = &t->peers[p];
+    if (!peer->must_unmap)
+      continue;
+    struct rondo_transport_peer unmapped = {.view = peer->view, .map = peer->map};
+    unmapped.theirs = peer->theirs;
+    peer->must_unmap = 0;
+    peer->view = NULL;
+    peer->map = NULL;
+    peer->view_bytes = 0;
+    t->unmap_count--;
+    if (t->pin.process == p)
+      t->pin = (struct rondo_transport_pin){0};
+    pthread_mutex_unlock(t->config.lock);
+    rondo_pins_fini(&peer->pins);
+    rondo_mapped_unmap(&unmapped);
+    pthread_mutex_lock(t->config.lock);
+  }
+}
+
+static void pin_cover(struct rondo_transports *t) {
+  const struct rondo_transport_pin pin = t->pin;
+  char why[RONDO_WHY_BYTES];
+  t->is_pinning = true;
+  peer_unlock(t, pin.process);
+  int status = rondo_pins_cover(&t->peers[pin.process].pins, pin.memory, pin.bytes, why);
+  peer_lock(t, pin.process);
+  t->is_pinning = false;
+  if (status == RONDO_SUCCESS) {
+    t->pin.bytes = 0;
+    return;
+  }
+  t->pin.is_refused = 1;
+  rondo_log(RONDO_LOG_ERROR, "connectors of process %u cannot be used: %s", pin.process, why);
+}
+
+bool rondo_mapped_work(struct rondo_transports *t) {
+  if (t->unmap_count) {
+    peers_unmap(t);
+    return true;
+  }
+  if (t->pin.is_refused) // the link that has waited for it is gone
+    t->pin = (struct rondo_transport_pin){0};
+  if (!t->pin.bytes || t->is_pinning)
+    return false;
+  pin_cover(t);
+  return true;
+}
+
 // ----------------------------------------------------------------- connectors ----
 
 uint64_t rondo_mapped_base(const struct rondo_transports *t, int kind) {
@@ -200,18 +288,23 @@ uint64_t rondo_mapped_base(const struct rondo_transports *t, int kind) {
   return (uint64_t)(uintptr_t)rondo_arena_base(t->arena);
 }
 
-// Page-locks a part of a peer's arena for devices that need it. Null if that fails.
-static void *arena_pin(struct rondo_transports *t, uint32_t process, void *memory, uint64_t bytes) {
-  char why[RONDO_WHY_BYTES];
-  if (!t->device->driver->sharing ||
-      rondo_pins_cover(&t->peers[process].pins, memory, bytes, why) == RONDO_SUCCESS)
+// Returns memory of a peer's arena if it is page-locked, or the devices here need no such memory.
+// Else has rondo_mapped_work page-lock it, and sets `waits`, unless the driver has refused that.
+static void *arena_find_pinned(struct rondo_transports *t, uint32_t process, void *memory,
+                               uint64_t bytes, bool *waits) {
+  if (!t->device->driver->sharing || rondo_pins_is_covered(&t->peers[process].pins, memory, bytes))
     return memory;
-  rondo_log(RONDO_LOG_ERROR, "connectors of process %u cannot be used: %s", process, why);
+  bool is_refused = t->pin.is_refused && t->pin.memory == memory && t->pin.bytes == bytes;
+  *waits = !is_refused;
+  if (is_refused)
+    t->pin = (struct rondo_transport_pin){0};
+  else if (!t->pin.bytes || t->pin.is_refused)
+    t->pin = (struct rondo_transport_pin){process, memory, bytes, 0};
   return NULL;
 }
 
 void *rondo_mapped_find(struct rondo_transports *t, uint32_t process, int kind, uint64_t at,
-                        uint64_t bytes) {
+                        uint64_t bytes, bool *waits) {
   const struct rondo_transport_peer *peer = &t->peers[process];
   uint64_t base = (uint64_t)(uintptr_t)peer->map;
   uint64_t whole = peer->map ? peer->theirs.bytes : 0;
@@ -226,7 +319,9 @@ void *rondo_mapped_find(struct rondo_transports *t, uint32_t process, int kind, 
   if (at >= whole || bytes > whole - at)
     return NULL;
   void *memory = (void *)(uintptr_t)(base + at);
-  return kind == RONDO_PLACE_EXPORTED ? arena_pin(t, process, memory, bytes) : memory;
+  if (kind != RONDO_PLACE_EXPORTED)
+    return memory;
+  return arena_find_pinned(t, process, memory, bytes, waits);
 }
 
 void rondo_mapped_exported(const struct rondo_transports *t, uint32_t process, int kind,

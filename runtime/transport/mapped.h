@@ -27,22 +27,32 @@ struct rondo_message_mapped {
 
 // Makes the memory that devices share with processes of this machine, if they share any.
 void rondo_mapped_open(struct rondo_transports *t);
-// Gives one more device of this process access to the range.
+// Gives one more device of this process access to the range. The lock is not held.
 void rondo_mapped_admit(struct rondo_transports *t, struct rondo_device *device);
 
 // Sends our arena; sends the parts of our range that were not sent to the process yet.
 void rondo_mapped_introduce(struct rondo_transports *t, uint32_t process);
 void rondo_mapped_introduce_parts(struct rondo_transports *t, uint32_t process);
 
-// Reserves addresses for the range of a process whose arena has been mapped.
+// Reserves addresses for the range of a process whose arena has been mapped. Releases the lock
+// meanwhile.
 void rondo_mapped_open_view(struct rondo_transports *t, uint32_t process);
 // Receive a part of a peer's range, and a peer's answer to our parts. Both return 0 if no member
-// sends such a message.
+// sends such a message. The first releases the lock meanwhile.
 int rondo_mapped_receive_part(struct rondo_transports *t,
                               const struct rondo_transport_arrival *arrival);
 int rondo_mapped_receive_answer(struct rondo_transports *t,
                                 const struct rondo_transport_arrival *arrival);
+// Unmaps the memory of a process. The driver may wait for the device: called without the lock.
 void rondo_mapped_unmap(struct rondo_transport_peer *peer);
+// Unmaps the memory of a lost process that nothing here uses any more, or has rondo_mapped_work do
+// so.
+void rondo_mapped_leave(struct rondo_transports *t, struct rondo_transport_peer *peer);
+
+// What is left to be done on devices: memory of processes to page-lock or to unmap. Does some of
+// it. Returns false if nothing was left, else true; then links that wait can be bound. Releases the
+// lock meanwhile.
+bool rondo_mapped_work(struct rondo_transports *t);
 
 // True once it is known where connectors that the process uses may lie.
 bool rondo_mapped_is_settled(const struct rondo_transports *t, uint32_t process);
@@ -60,9 +70,9 @@ uint64_t rondo_mapped_bias(const struct rondo_transports *t, uint32_t process, i
 // Where our memory of that kind begins; offers are offsets from there.
 uint64_t rondo_mapped_base(const struct rondo_transports *t, int kind);
 // Finds `bytes` at distance `at` in the process's memory of that kind, as mapped here. Null: there
-// is no such memory.
+// is no such memory; or, with `*waits` true, rondo_mapped_work has to page-lock it first.
 void *rondo_mapped_find(struct rondo_transports *t, uint32_t process, int kind, uint64_t at,
-                        uint64_t bytes);
+                        uint64_t bytes, bool *waits);
 
 // As rondo_transports_explain, for devices that share memory.
 int rondo_mapped_explain(const struct rondo_transports *t, uint32_t process, char *why,

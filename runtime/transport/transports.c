@@ -65,6 +65,18 @@ void rondo_transports_close(struct rondo_transports *t) {
   t->device->driver->close(t->device);
 }
 
+static bool others_try_add(struct rondo_transports *t, struct rondo_device *device) {
+  pthread_mutex_lock(t->config.lock);
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
+  struct rondo_device **grown = realloc(t->others, (t->other_count + 1) * sizeof *grown);
+  if (grown) {
+    t->others = grown;
+    t->others[t->other_count++] = device;
+  }
+  pthread_mutex_unlock(t->config.lock);
+  return grown != NULL;
+}
+
 int rondo_transports_add_device(struct rondo_transports *t, const struct rondo_config *cfg,
                                 struct rondo_device *device, char *why) {
   int is_known = t->device == device;
@@ -72,20 +84,16 @@ int rondo_transports_add_device(struct rondo_transports *t, const struct rondo_c
     is_known = t->others[i] == device;
   if (is_known)
     return RONDO_SUCCESS;
-  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
-  struct rondo_device **grown = realloc(t->others, (t->other_count + 1) * sizeof *grown);
-  if (!grown) {
+  struct rondo_device *opened = NULL;
+  int status = device->driver->open(cfg, &opened, why);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!others_try_add(t, opened)) {
+    opened->driver->close(opened);
     (void)snprintf(why, RONDO_WHY_BYTES, "no memory");
     return RONDO_ERR_NO_MEMORY;
   }
-  t->others = grown;
-  int status = device->driver->open(cfg, &t->others[t->other_count], why);
-  if (status != RONDO_SUCCESS)
-    return status;
-  t->other_count++;
-  pthread_mutex_lock(t->config.lock);
   rondo_mapped_admit(t, device);
-  pthread_mutex_unlock(t->config.lock);
   return RONDO_SUCCESS;
 }
 
@@ -279,14 +287,14 @@ void rondo_transports_lose(struct rondo_transports *t, uint32_t process) {
     rondo_proxy_lose(t->proxy, process);
   rondo_window_group_lose(t, process);
   if (!peer->links)
-    rondo_mapped_unmap(peer);
+    rondo_mapped_leave(t, peer);
 }
 
 void rondo_transports_unuse(struct rondo_transports *t, uint32_t process) {
   struct rondo_transport_peer *peer = &t->peers[process];
   peer->links--;
   if (!peer->links && peer->is_lost)
-    rondo_mapped_unmap(peer);
+    rondo_mapped_leave(t, peer);
 }
 
 // -------------------------------------------------------------------- reasons ---

@@ -18,6 +18,7 @@
 #define RONDO_RUNTIME_TRANSPORT_TRANSPORTS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -66,8 +67,8 @@ struct rondo_transport_arrival {
   uint32_t address_bytes;          // 0: not known
 };
 
-// Calls from a transport to its owner: two requests (`send`, `after`), and events. `send`, `after`
-// and `resume` are called under the owner's lock.
+// Calls from a transport to its owner: requests (`send`, `after`, `unlock`), and events. `send`,
+// `after`, `resume` and `unlock` are called under the owner's lock.
 struct rondo_transports_events {
   // Sends a control message; `fd` is -1 or a descriptor to send along. If this fails, the owner
   // treats the process as lost.
@@ -78,6 +79,9 @@ struct rondo_transports_events {
   // An answer of a process has arrived. The owner binds the links that it allows, and continues the
   // registrations that have waited for it.
   void (*resume)(void *owner);
+  // Releases the owner's lock after `resume`, and first does what that has left to be done on
+  // devices.
+  void (*unlock)(void *owner);
   // Events of the proxy (struct rondo_proxy_config), without the lock.
   void (*link_over)(void *owner, struct rondo_proxy_link *link, int is_whole);
   void (*broken)(void *owner, uint32_t process, const char *text);
@@ -105,7 +109,8 @@ struct rondo_transport_peer {
   uint64_t view_bytes;           // how much of its range is mapped
   struct rondo_pins pins;        // of `map`
   char no_view[RONDO_WHY_BYTES]; // why its range is not mapped whole here; "": it is
-  uint32_t links;                // links and journals that use the mapping
+  uint32_t links;                // links, journals and threads that use the mapping
+  uint8_t must_unmap;            // no one uses it any more (rondo_mapped_work)
   uint32_t event_count;          // its index in `event_counts`, plus 1; 0: none
 };
 
@@ -120,6 +125,14 @@ struct rondo_transports_config {
   void *owner;
 };
 
+// Memory of a process that has to be page-locked before a link is bound to it.
+struct rondo_transport_pin {
+  uint32_t process;
+  void *memory;
+  uint64_t bytes; // 0: none
+  int is_refused; // the driver has refused it: the next rondo_mapped_find of it fails
+};
+
 struct rondo_transports {
   struct rondo_transports_config config;
   struct rondo_device *device;  // of the job's first rank
@@ -132,6 +145,9 @@ struct rondo_transports {
   struct rondo_range *range;        // null: there is none
   int is_range_private;             // a device here cannot use it, so peers do not get it
   char no_range[RONDO_WHY_BYTES];   // why there is none
+  struct rondo_transport_pin pin;   // that a link waits for
+  bool is_pinning;                  // a thread page-locks it
+  uint32_t unmap_count;             // peers that must be unmapped
   struct rondo_window_group *group; // of windows of NCCL; null: no process here asks for one
   struct rondo_range *window;       // our memory in a window; null: there is none
   uint32_t is_window_refused;       // atomic; 1: no peer can use the window
@@ -154,8 +170,9 @@ int rondo_transports_open(struct rondo_transports *t, const struct rondo_transpo
                           struct rondo_device *device, int is_shared);
 void rondo_transports_close(struct rondo_transports *t);
 
-// Opens another device, in whose memory connectors may be. The device stays open until
-// rondo_transports_close. Returns what the driver's `open` returns, with the reason in `why`.
+// Opens another device, in whose memory connectors may be. The lock is not held. The device stays
+// open until rondo_transports_close. Returns what the driver's `open` returns, with the reason in
+// `why`.
 int rondo_transports_add_device(struct rondo_transports *t, const struct rondo_config *cfg,
                                 struct rondo_device *device, char *why);
 
@@ -169,6 +186,7 @@ void rondo_transports_meet(struct rondo_transports *t, uint32_t self, uint32_t p
 void rondo_transports_introduce(struct rondo_transports *t, uint32_t process);
 
 // Receives a message of enum rondo_transport_message. Returns 0 if the message is invalid, else 1.
+// Called by one thread. Releases the lock while it maps memory for devices.
 int rondo_transports_receive(struct rondo_transports *t, struct rondo_transport_arrival *arrival);
 
 // Ends the links of a lost process. Its memory is unmapped when no link uses it any more.

@@ -197,7 +197,7 @@ static void on_tick(void *arg) {
     group_refuse_for(t, g->members[0].process, "it does not say whether all have joined");
   if (g->phase < PHASE_ADOPTED)
     t->config.events->after(t->config.owner, TICK_NS, on_tick, t);
-  pthread_mutex_unlock(t->config.lock);
+  t->config.events->unlock(t->config.owner);
 }
 
 // --------------------------------------------------------------------- receiving --

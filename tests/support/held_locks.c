@@ -1,73 +1,11 @@
 #include "tests/support/held_locks.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
-#include "base/lock.h"
-#include "runtime/job/match.h"
-#include "runtime/order/comm_end.h"
+#include "tests/support/counted_locks.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 
-static _Thread_local unsigned held, allowed;
-
-// The names are those that the linker gives to what it wraps.
-// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __real_rondo_job_register(struct rondo_job *job, struct rondo_registration *registration);
-int __wrap_rondo_job_register(struct rondo_job *job, struct rondo_registration *registration);
-int __real_rondo_comm_end_call(struct rondo_comm_end *end,
-                               const struct rondo_comm_call_request *request,
-                               struct rondo_ticket *ticket);
-int __wrap_rondo_comm_end_call(struct rondo_comm_end *end,
-                               const struct rondo_comm_call_request *request,
-                               struct rondo_ticket *ticket);
-
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
-  int error = __real_pthread_mutex_lock(mutex);
-  held += !error;
-  return error;
-}
-
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex) {
-  int error = __real_pthread_mutex_trylock(mutex);
-  held += !error;
-  return error;
-}
-
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex) {
-  held--;
-  return __real_pthread_mutex_unlock(mutex);
-}
-
-int __wrap_rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
-  allowed++;
-  int status = __real_rondo_job_register(job, registration);
-  allowed--;
-  return status;
-}
-
-int __wrap_rondo_comm_end_call(struct rondo_comm_end *end,
-                               const struct rondo_comm_call_request *request,
-                               struct rondo_ticket *ticket) {
-  allowed++;
-  int status = __real_rondo_comm_end_call(end, request, ticket);
-  allowed--;
-  return status;
-}
-// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
-
-#if defined(RONDO_NOTE_LOCKS)
-void rondo_lock_note(int change) { held += (unsigned)change; }
-#endif
-
-static unsigned locks_count_held(void) { return held > allowed ? held - allowed : 0; }
-
-void rondo_test_watch_locks(void) { rondo_fake_watch_locks(locks_count_held); }
+void rondo_test_watch_locks(void) { rondo_fake_watch_locks(rondo_test_count_held_locks); }
 
 bool rondo_test_has_called_with_lock(void) {
   const char *call = rondo_fake_called_with_lock();

@@ -1,11 +1,7 @@
-// Finds calls of the CUDA driver that are made with a lock of Rondo's held. For programs that are
-// linked with rondo_held_locks, which counts the mutexes that the program itself takes. The lock of
-// base/lock.h is counted in debug builds only.
+// Finds calls of the CUDA driver that are made with a lock of Rondo's held (counted_locks.h). For
+// programs that are linked with rondo_held_locks and the stand-in for the driver.
 //
 //   rondo_test_watch_locks -> ... -> rondo_test_has_called_with_lock
-//
-// Two locks are allowed: that of the job while a rank registers, and that of a communicator during
-// a call, which decides the order of calls (docs/transports.md).
 #ifndef RONDO_TESTS_SUPPORT_HELD_LOCKS_H
 #define RONDO_TESTS_SUPPORT_HELD_LOCKS_H
 

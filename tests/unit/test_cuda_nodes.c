@@ -74,7 +74,14 @@ static void exported_connectors_lie_there_too(void **state) {
   pool.exported = arena;
   pool.pins = &pins;
   struct rondo_place at = {device, RONDO_PLACE_EXPORTED, rondo_cuda_driver.node(device)};
-  void *piece = rondo_pool_alloc(&pool, at, SMALL_BYTES, &got_bytes);
+  struct rondo_pool_want want = {0};
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  assert_null(rondo_pool_alloc(&pool, at, SMALL_BYTES, &got_bytes, &want));
+  assert_true(rondo_pool_is_wanted(&want));
+  pthread_mutex_lock(&lock);
+  rondo_pool_supply(&pool, &want, &lock);
+  void *piece = rondo_pool_alloc(&pool, at, SMALL_BYTES, &got_bytes, &want);
+  pthread_mutex_unlock(&lock);
   assert_non_null(piece);
   assert_int_equal(rondo_fake_nodes_hold(piece, SMALL_BYTES), 1);
   rondo_pool_free(&pool, at, piece, got_bytes);

@@ -1,6 +1,7 @@
 // The pool of connector memory: what is given back is used again, and a budget holds.
 #include "runtime/memory/pool.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -11,6 +12,7 @@
 static struct rondo_pool pool;
 static struct rondo_device *device;
 static struct rondo_place at;
+static struct rondo_pool_want want; // stays empty: the CPU accesses this memory
 
 static int open_device(void **state) {
   (void)state;
@@ -21,7 +23,7 @@ static int open_device(void **state) {
 }
 
 static void *take(uint64_t bytes, uint64_t *got_bytes) {
-  void *piece = rondo_pool_alloc(&pool, at, bytes, got_bytes);
+  void *piece = rondo_pool_alloc(&pool, at, bytes, got_bytes, &want);
   assert_non_null(piece);
   assert_true(*got_bytes >= bytes);
   return piece;
@@ -60,7 +62,7 @@ static void the_budget_is_what_is_given_out(void **state) {
   rondo_pool_init(&pool, 4096, device, NULL);
   void *a = take(2048, &got_bytes);
   void *b = take(2048, &got_bytes);
-  assert_null(rondo_pool_alloc(&pool, at, 1, &unused));
+  assert_null(rondo_pool_alloc(&pool, at, 1, &unused, &want));
   assert_int_equal(unused, 77);
   assert_int_equal(pool.used_bytes, 4096);
   rondo_pool_free(&pool, at, a, got_bytes);
@@ -93,7 +95,7 @@ static void pieces_stay_where_they_are_from(void **state) {
   rondo_pool_init(&pool, 1u << 20, device, NULL);
   void *first = take(1000, &got_bytes);
   rondo_pool_free(&pool, at, first, got_bytes);
-  void *other = rondo_pool_alloc(&pool, elsewhere, 1000, &got_bytes);
+  void *other = rondo_pool_alloc(&pool, elsewhere, 1000, &got_bytes, &want);
   assert_non_null(other);
   assert_ptr_not_equal(other, first);
   assert_ptr_equal(take(1000, &got_bytes), first);
@@ -107,8 +109,8 @@ static void sizes_beyond_all_measure_are_refused(void **state) {
   (void)state;
   uint64_t got_bytes;
   rondo_pool_init(&pool, UINT64_MAX, device, NULL);
-  assert_null(rondo_pool_alloc(&pool, at, UINT64_MAX, &got_bytes));
-  assert_null(rondo_pool_alloc(&pool, at, UINT64_C(1) << 62, &got_bytes));
+  assert_null(rondo_pool_alloc(&pool, at, UINT64_MAX, &got_bytes, &want));
+  assert_null(rondo_pool_alloc(&pool, at, UINT64_C(1) << 62, &got_bytes, &want));
   assert_int_equal(pool.used_bytes, 0);
   assert_int_equal(pool.held_bytes, 0);
   rondo_pool_fini(&pool);
@@ -119,7 +121,7 @@ static void no_memory_changes_nothing(void **state) {
   uint64_t got_bytes = 77;
   rondo_pool_init(&pool, 1u << 20, device, NULL);
   rondo_memory_fail_after(0);
-  void *piece = rondo_pool_alloc(&pool, at, 100, &got_bytes);
+  void *piece = rondo_pool_alloc(&pool, at, 100, &got_bytes, &want);
   rondo_memory_fail_after(-1);
   assert_null(piece);
   assert_int_equal(got_bytes, 77);
@@ -138,7 +140,7 @@ static void what_peers_map_stays_as_it_is_at_the_end(void **state) {
   assert_int_equal(rondo_arena_map(rondo_arena_fd(arena), rondo_arena_bytes(arena), &view),
                    RONDO_SUCCESS);
   rondo_pool_init(&pool, 1u << 22, device, arena);
-  char *piece = rondo_pool_alloc(&pool, at, 1u << 20, &got_bytes);
+  char *piece = rondo_pool_alloc(&pool, at, 1u << 20, &got_bytes, &want);
   assert_non_null(piece);
   const char *seen = (const char *)view + (piece - (char *)rondo_arena_base(arena));
   piece[0] = piece[1 << 19] = 7;
@@ -148,6 +150,101 @@ static void what_peers_map_stays_as_it_is_at_the_end(void **state) {
   assert_int_equal(seen[0], 7);
   assert_int_equal(seen[1 << 19], 7);
   rondo_arena_unmap(view, 1u << 22);
+}
+
+// A driver whose calls may wait for the device: it is asked without the lock of the caller.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t asked, refusals; // calls of `alloc` so far; those that fail from now on
+
+static void *waiting_alloc(struct rondo_device *of, int kind, uint64_t bytes) {
+  (void)of, (void)kind;
+  assert_int_equal(pthread_mutex_trylock(&lock), 0);
+  pthread_mutex_unlock(&lock);
+  asked++;
+  if (!refusals)
+    return malloc(bytes);
+  refusals--;
+  return NULL;
+}
+
+static void waiting_free(struct rondo_device *of, int kind, void *memory) {
+  (void)of, (void)kind;
+  free(memory);
+}
+
+static const struct rondo_driver waiting_driver = {.alloc = waiting_alloc, .free = waiting_free};
+static struct rondo_device waiting_device = {&waiting_driver};
+static const struct rondo_place waiting = {.device = &waiting_device, .kind = RONDO_MEMORY_DEVICE};
+
+// Allocates; `lacked` counts how often the driver had to be asked first.
+static void *take_waiting(uint64_t bytes, uint64_t *got_bytes, uint32_t *lacked) {
+  struct rondo_pool_want lack = {0};
+  *lacked = 0;
+  pthread_mutex_lock(&lock);
+  void *piece = rondo_pool_alloc(&pool, waiting, bytes, got_bytes, &lack);
+  while (!piece && rondo_pool_is_wanted(&lack)) {
+    ++*lacked;
+    rondo_pool_supply(&pool, &lack, &lock);
+    piece = rondo_pool_alloc(&pool, waiting, bytes, got_bytes, &lack);
+  }
+  pthread_mutex_unlock(&lock);
+  return piece;
+}
+
+static void a_driver_that_may_wait_is_asked_without_the_lock(void **state) {
+  (void)state;
+  uint64_t got_bytes;
+  uint32_t lacked;
+  asked = refusals = 0;
+  rondo_pool_init(&pool, 1u << 20, &waiting_device, NULL);
+  void *first = take_waiting(1000, &got_bytes, &lacked);
+  assert_non_null(first);
+  assert_int_equal(lacked, 1);
+  rondo_pool_free(&pool, waiting, first, got_bytes);
+  assert_ptr_equal(take_waiting(1000, &got_bytes, &lacked), first);
+  assert_int_equal(lacked, 0);
+  assert_int_equal(asked, 1);
+  rondo_pool_free(&pool, waiting, first, got_bytes);
+  rondo_pool_fini(&pool);
+  assert_int_equal(pool.held_bytes, 0);
+}
+
+static void a_refusal_fails_one_allocation(void **state) {
+  (void)state;
+  uint64_t got_bytes = 77;
+  uint32_t lacked;
+  asked = 0;
+  refusals = 1;
+  rondo_pool_init(&pool, 1u << 20, &waiting_device, NULL);
+  assert_null(take_waiting(1000, &got_bytes, &lacked));
+  assert_int_equal(lacked, 1);
+  assert_int_equal(got_bytes, 77);
+  assert_int_equal(pool.held_bytes, 0);
+  assert_int_equal(pool.used_bytes, 0);
+  void *piece = take_waiting(1000, &got_bytes, &lacked);
+  assert_non_null(piece);
+  assert_int_equal(asked, 2);
+  rondo_pool_free(&pool, waiting, piece, got_bytes);
+  rondo_pool_fini(&pool);
+}
+
+static void what_a_driver_that_may_wait_supplies_respects_the_budget(void **state) {
+  (void)state;
+  uint64_t got_bytes;
+  uint32_t lacked;
+  refusals = 0;
+  rondo_pool_init(&pool, 4096, &waiting_device, NULL);
+  void *small = take_waiting(2048, &got_bytes, &lacked);
+  rondo_pool_free(&pool, waiting, small, got_bytes);
+  void *large = take_waiting(4096, &got_bytes, &lacked); // the idle piece makes room
+  assert_non_null(large);
+  assert_int_equal(pool.held_bytes, 4096);
+  uint64_t unused;
+  assert_null(take_waiting(1, &unused, &lacked));
+  assert_int_equal(lacked, 0);
+  rondo_pool_free(&pool, waiting, large, got_bytes);
+  rondo_pool_fini(&pool);
+  assert_int_equal(pool.held_bytes, 0);
 }
 
 int main(void) {
@@ -160,6 +257,9 @@ int main(void) {
       RONDO_NAMED_TEST("pool", sizes_beyond_all_measure_are_refused),
       RONDO_NAMED_TEST("pool", no_memory_changes_nothing),
       RONDO_NAMED_TEST("pool", what_peers_map_stays_as_it_is_at_the_end),
+      RONDO_NAMED_TEST("pool", a_driver_that_may_wait_is_asked_without_the_lock),
+      RONDO_NAMED_TEST("pool", a_refusal_fails_one_allocation),
+      RONDO_NAMED_TEST("pool", what_a_driver_that_may_wait_supplies_respects_the_budget),
   };
   return cmocka_run_group_tests_name("pool", tests, open_device, NULL);
 }

@@ -52,6 +52,7 @@ struct rondo_fake_options {
   uint32_t kernels_only;
   uint32_t pageable_access; // 1: kernels may use all memory of the process
   uint32_t sharing;         // 1: memory can be mapped by other processes
+  uint32_t watch_locks;     // 1: a call that may wait, made with a lock held, ends the program
   uint32_t driver_version;  // as cuDriverGetVersion writes it; 0: that of cuda.h
   // Kernels whose image has PTX are 0: functions of the host; 1: executed by the PTX machine, which
   // ends the process with a line about what the rules of PTX forbid; 2: also about values that were
@@ -81,6 +82,11 @@ void rondo_fake_reset(const struct rondo_fake_options *options);
 // else, beginning with the `first`-th from now on, from 1. UINT64_MAX: all from then on. 0 calls:
 // none, any more.
 void rondo_fake_fail(const char *entry, uint64_t first, uint64_t count, CUresult result);
+
+// From now on calls of `entry` wait before they do anything, until another entry or null is given.
+// Returns at once. rondo_fake_held returns how many calls wait.
+void rondo_fake_hold(const char *entry);
+uint32_t rondo_fake_held(void);
 
 // Calls that have been made to fail since; and calls of `entry` since the reset (null: of any).
 uint64_t rondo_fake_failed(void);

@@ -173,6 +173,11 @@ struct fake_fault {
   CUresult result;
 };
 
+struct fake_hold {
+  char entry[64]; // whose calls wait; empty: none
+  uint32_t held;  // calls that wait
+};
+
 struct fake_driver {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -186,6 +191,7 @@ struct fake_driver {
   struct fake_entry entries[FAKE_MAX_ENTRIES];
   uint32_t entry_count;
   struct fake_fault fault;
+  struct fake_hold hold;
   struct rondo_fake_live live;
   uint64_t numbers; // operations so far
   uint64_t graph_ids;

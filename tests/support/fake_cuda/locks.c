@@ -3,6 +3,7 @@
 // the context, which that one holds. A thread that then holds a lock of its own stops the threads
 // that need this lock, and the device may be waiting for them.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/fake_cuda/internal.h"
@@ -38,8 +39,17 @@ const char *rondo_fake_called_with_lock(void) {
   return first;
 }
 
+// Of a program that is linked with rondo_counted_locks (tests/support/counted_locks.h); else null.
+__attribute__((weak, visibility("default"))) unsigned rondo_test_count_held_locks(void);
+
 void fake_watch_call(const char *entry) {
-  if (!watch.count_held || watch.first[0] || call_never_waits(entry) || !watch.count_held())
+  if (call_never_waits(entry))
+    return;
+  if (fake.options.watch_locks && rondo_test_count_held_locks && rondo_test_count_held_locks()) {
+    fprintf(stderr, "fake CUDA driver: %s was called with a lock held\n", entry);
+    abort();
+  }
+  if (!watch.count_held || watch.first[0] || !watch.count_held())
     return;
   snprintf(watch.first, sizeof watch.first, "%s", entry);
 }

@@ -38,6 +38,7 @@ static void take_option(struct rondo_fake_options *o, const char *text) {
       {"pageable_access=", &o->pageable_access},
       {"driver_version=", &o->driver_version},
       {"sharing=", &o->sharing},
+      {"watch_locks=", &o->watch_locks},
       {"ptx=", &o->ptx},
       {"ptx_seed=", &o->ptx_seed},
       {"ptx_timer_ns=", &o->ptx_timer_ns},
@@ -162,6 +163,27 @@ static CUresult planted(const char *name) {
   return f->result;
 }
 
+void rondo_fake_hold(const char *entry) {
+  pthread_mutex_lock(&fake.lock);
+  snprintf(fake.hold.entry, sizeof fake.hold.entry, "%s", entry ? entry : "");
+  pthread_cond_broadcast(&fake.changed);
+  pthread_mutex_unlock(&fake.lock);
+}
+
+uint32_t rondo_fake_held(void) {
+  pthread_mutex_lock(&fake.lock);
+  uint32_t held = fake.hold.held;
+  pthread_mutex_unlock(&fake.lock);
+  return held;
+}
+
+static void await_hold(const char *name) {
+  fake.hold.held++;
+  while (fake.hold.entry[0] && is_entry(name, fake.hold.entry))
+    pthread_cond_wait(&fake.changed, &fake.lock);
+  fake.hold.held--;
+}
+
 // True for calls that only change the thread, or ask what never changes.
 static int needs_no_lock(const char *entry) {
   static const char *const names[] = {
@@ -181,6 +203,7 @@ CUresult fake_enter(const char *entry, unsigned needs) {
     pthread_cond_wait(&fake.changed, &fake.lock);
   count_call(entry);
   fake_watch_call(entry);
+  await_hold(entry);
   CUresult result = planted(entry);
   if (result == CUDA_SUCCESS && (needs & FAKE_STARTED) && !fake.is_started)
     result = CUDA_ERROR_NOT_INITIALIZED;
