@@ -167,6 +167,11 @@ struct rondo_config {
   // while a run here waits for one of its ranks; 0: 60 s. A machine that does not answer for this
   // long is lost too. Processes that are slow or idle give signs of life.
   uint64_t peer_timeout_ns;
+  // Processes probe each other with this period, also while no run waits. A process counts as lost
+  // if it gives no sign of life for four periods, or for peer_timeout_ns if that is less. At least
+  // RONDO_MIN_HEARTBEAT_NS; 0 (default): silence counts only while a run waits. Per process; all
+  // processes should use the same value.
+  uint64_t heartbeat_ns;
   uint64_t join_timeout_ns; // all ranks must join within this time; 0: 300 s
   int address_family;       // 4: only IPv4; 6: only IPv6; 0: both
   // How processes reach each other. 0: shared memory where possible, else UCX.
@@ -193,11 +198,12 @@ struct rondo_config {
 #define RONDO_MIN_THREADS 64u
 #define RONDO_MAX_THREADS 512u
 #define RONDO_MAX_ENDPOINTS 16u
-#define RONDO_CONFIG_VERSION 5u
+#define RONDO_MIN_HEARTBEAT_NS UINT64_C(10000000)
+#define RONDO_CONFIG_VERSION 6u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, "", 0, 0, 0, 0                     \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, "", 0, 0, 0, 0                  \
   }
 
 // Measures how soon one thread sees a value that another thread stores, and derives budgets and the

@@ -27,6 +27,7 @@ static const char *const known_variables[] = {
     "RONDO_CONNECTOR_BYTES",
     "RONDO_ENDPOINTS",
     "RONDO_FLIGHT_FILE",
+    "RONDO_HEARTBEAT_NS",
     "RONDO_HUGE_PAGES",
     "RONDO_JOB",
     "RONDO_JOIN_TIMEOUT_NS",
@@ -127,6 +128,17 @@ static void size_read(const char *variable, bool (*is_good)(uint32_t), const cha
   *value = 0;
 }
 
+// Reads the period from the environment and ignores one that is too short, as size_read does.
+static void heartbeat_read(uint64_t *value) {
+  uint64_t given = *value;
+  number_read("RONDO_HEARTBEAT_NS", UINT64_MAX, value);
+  if (given || !*value || *value >= RONDO_MIN_HEARTBEAT_NS)
+    return;
+  rondo_log_variable("RONDO_HEARTBEAT_NS", getenv("RONDO_HEARTBEAT_NS"), "0, or %llu and up",
+                     (unsigned long long)RONDO_MIN_HEARTBEAT_NS);
+  *value = 0;
+}
+
 static int config_check(const struct rondo_config *c) {
   if (c->backend != RONDO_BACKEND_HOST && c->backend != RONDO_BACKEND_CUDA)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: backend %d does not exist", c->backend);
@@ -163,6 +175,10 @@ static int config_check(const struct rondo_config *c) {
                             RONDO_MAX_ENDPOINTS);
   if (c->huge_pages > 1)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: huge_pages is %u, not 0 or 1", c->huge_pages);
+  if (c->heartbeat_ns && c->heartbeat_ns < RONDO_MIN_HEARTBEAT_NS)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: heartbeat_ns %llu is not 0 or at least %llu",
+                            (unsigned long long)c->heartbeat_ns,
+                            (unsigned long long)RONDO_MIN_HEARTBEAT_NS);
   if (!memchr(c->interfaces, '\0', sizeof c->interfaces))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: interfaces is not terminated");
   if (c->slot_bytes && !is_slot_size(c->slot_bytes))
@@ -178,6 +194,7 @@ static void network_read(struct rondo_config *c) {
   const char *names = getenv("RONDO_SOCKET_IFNAME");
   number_read("RONDO_JOIN_TIMEOUT_NS", UINT64_MAX, &c->join_timeout_ns);
   number_read("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
+  heartbeat_read(&c->heartbeat_ns);
   word_read("RONDO_ADDRESS_FAMILY", families, 7, &c->address_family);
   word_read("RONDO_TRANSPORT", transports, 5, &c->transport);
   number32_read("RONDO_ENDPOINTS", RONDO_MAX_ENDPOINTS, &c->endpoints);

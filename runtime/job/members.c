@@ -736,7 +736,8 @@ static void members_on_begin(void *arg) {
   char text[RONDO_MEMBERSHIP_TEXT_BYTES];
   struct rondo_rank_range *ranges;
   struct rondo_membership_config cfg = {.join_timeout_ns = m->cfg.join_timeout_ns,
-                                        .peer_timeout_ns = m->cfg.peer_timeout_ns};
+                                        .peer_timeout_ns = m->cfg.peer_timeout_ns,
+                                        .heartbeat_ns = m->cfg.heartbeat_ns};
   if (m->phase != JOINING)
     return;
   memcpy(cfg.job, rondo_mesh_key(m->mesh)->tag, RONDO_WIRE_TAG_BYTES);

@@ -456,7 +456,9 @@ struct rondo_membership *rondo_membership_create(const struct rondo_membership_c
     return NULL;
   memcpy(m->job, cfg->job, sizeof m->job);
   m->heartbeat_ns = cfg->heartbeat_ns;
-  m->silence_ns = cfg->heartbeat_ns ? 4 * cfg->heartbeat_ns : cfg->peer_timeout_ns;
+  m->silence_ns = cfg->peer_timeout_ns;
+  if (cfg->heartbeat_ns && cfg->heartbeat_ns < cfg->peer_timeout_ns / 4)
+    m->silence_ns = 4 * cfg->heartbeat_ns;
   m->period_ns = m->silence_ns / 4;
   m->keeps_log = cfg->keeps_log;
   m->pool = cfg->pool;

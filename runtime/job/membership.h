@@ -24,7 +24,8 @@
 //   observers, and a majority of those that judge decides. An observer that was late itself gives
 //   more time.
 // - A process that needs a change and is out of touch with a majority of the keepers for about four
-//   times the silence says NO_MAJORITY. The silence is peer_timeout_ns, or 4 × heartbeat_ns.
+//   times the silence says NO_MAJORITY. The silence is peer_timeout_ns, or 4 × heartbeat_ns if
+//   that is less.
 // - Old messages are dropped and counted; news of a newer epoch makes a process ask for it.
 #ifndef RONDO_RUNTIME_JOB_MEMBERSHIP_H
 #define RONDO_RUNTIME_JOB_MEMBERSHIP_H

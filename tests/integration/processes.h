@@ -60,6 +60,7 @@ void a_killed_process_ends_the_runs_with_it_and_no_others(void **state);
 void shared_memory_alone_leads_to_no_other_machine(void **state);
 void whose_link_is_down_ends_the_runs_with_it_and_no_others(void **state);
 void a_process_stopped_for_too_long_is_given_up(void **state);
+void heartbeats_find_a_stopped_process_long_before_the_peer_timeout(void **state);
 void a_process_stopped_for_a_while_or_slow_is_not(void **state);
 
 #endif // RONDO_TESTS_INTEGRATION_PROCESSES_H

@@ -513,6 +513,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", shared_memory_alone_leads_to_no_other_machine),
       RONDO_NAMED_TEST("processes", whose_link_is_down_ends_the_runs_with_it_and_no_others),
       RONDO_NAMED_TEST("processes", a_process_stopped_for_too_long_is_given_up),
+      RONDO_NAMED_TEST("processes", heartbeats_find_a_stopped_process_long_before_the_peer_timeout),
       RONDO_NAMED_TEST("processes", a_process_stopped_for_a_while_or_slow_is_not),
   };
   if (argc > 2 && strcmp(argv[1], "machines") == 0) {

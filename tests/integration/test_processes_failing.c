@@ -368,6 +368,18 @@ void a_process_stopped_for_too_long_is_given_up(void **state) {
   rondo_family_destroy(f);
 }
 
+// Runs that wait are not reported to the members within the time that the test takes, so only
+// heartbeats can tell that the process is silent.
+void heartbeats_find_a_stopped_process_long_before_the_peer_timeout(void **state) {
+  (void)state;
+  struct rondo_family *f = rondo_family_create(3, 3);
+  f->cfg.peer_timeout_ns = UINT64_C(10) * LONG_NS;
+  f->cfg.heartbeat_ns = 100000000;
+  f->words[1] = 1;
+  rondo_family_run(f, evicting_member, stop_one);
+  rondo_family_destroy(f);
+}
+
 static void patient_member(struct rondo_family *f, uint32_t rank) {
   struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
   struct rondo_collective all = enter(ctx, 1, 1000);

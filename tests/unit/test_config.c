@@ -8,9 +8,10 @@
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 
-static const char *const variables[] = {"RONDO_BLOCKS", "RONDO_BUDGET",    "RONDO_CONNECTOR_BYTES",
-                                        "RONDO_ORDER",  "RONDO_WORKERS",   "RONDO_SLOT_BYTES",
-                                        "RONDO_TUNING", "RONDO_ENDPOINTS", "RONDO_HUGE_PAGES"};
+static const char *const variables[] = {
+    "RONDO_BLOCKS",     "RONDO_BUDGET",      "RONDO_CONNECTOR_BYTES", "RONDO_ORDER",
+    "RONDO_WORKERS",    "RONDO_SLOT_BYTES",  "RONDO_TUNING",          "RONDO_ENDPOINTS",
+    "RONDO_HUGE_PAGES", "RONDO_HEARTBEAT_NS"};
 
 static int clear(void **state) {
   (void)state;
@@ -43,6 +44,7 @@ static void defaults_are_filled_in(void **state) {
   assert_int_equal(c.blocks, 1);
   assert_int_equal(c.endpoints, 1);
   assert_int_equal(c.huge_pages, 0);
+  assert_int_equal(c.heartbeat_ns, 0);
   assert_int_equal(c.max_collectives, 16384);
   assert_int_equal(c.order, RONDO_ORDER_FIFO);
   assert_int_equal(c.budget, RONDO_BUDGET_ADAPTIVE);
@@ -59,6 +61,7 @@ static void the_environment_fills_what_is_left_open(void **state) {
   (void)setenv("RONDO_CONNECTOR_BYTES", "123456789012", 1);
   (void)setenv("RONDO_ENDPOINTS", "4", 1);
   (void)setenv("RONDO_HUGE_PAGES", "1", 1);
+  (void)setenv("RONDO_HEARTBEAT_NS", "250000000", 1);
   (void)setenv("RONDO_ORDER", "priority", 1);
   (void)setenv("RONDO_BUDGET", "never", 1);
   (void)setenv("RONDO_TUNING", "quit_period_ns=777,success_factor=9", 1);
@@ -69,6 +72,7 @@ static void the_environment_fills_what_is_left_open(void **state) {
   assert_true(c.connector_bytes == UINT64_C(123456789012));
   assert_int_equal(c.endpoints, 4);
   assert_int_equal(c.huge_pages, 1);
+  assert_int_equal(c.heartbeat_ns, 250000000);
   assert_int_equal(c.order, RONDO_ORDER_PRIORITY);
   assert_int_equal(c.budget, RONDO_BUDGET_NEVER);
   assert_int_equal(c.tuning.quit_period_ns, 777);
@@ -107,6 +111,8 @@ static void bad_variables_are_named_and_ignored(void **state) {
                                          {"RONDO_THREADS", "100"},
                                          {"RONDO_ENDPOINTS", "17"},
                                          {"RONDO_HUGE_PAGES", "2"},
+                                         {"RONDO_HEARTBEAT_NS", "9999999"},
+                                         {"RONDO_HEARTBEAT_NS", "500ms"},
                                          {"RONDO_TUNING", "speed=1"},
                                          {"RONDO_TUNING", "front_budget_ns=x"},
                                          {"RONDO_CONNECTOR_BYTES", "99999999999999999999"}};
@@ -167,6 +173,8 @@ static const struct {
            BAD(slot_bytes, UINT32_C(1) << 31),
            BAD(endpoints, RONDO_MAX_ENDPOINTS + 1),
            BAD(huge_pages, 2),
+           BAD(heartbeat_ns, 1),
+           BAD(heartbeat_ns, RONDO_MIN_HEARTBEAT_NS - 1),
            BAD(size, 1),
            BAD(version, 0),
            BAD(tuning.max_budget_ns, 1), // below the least budget
@@ -187,6 +195,20 @@ static void what_is_out_of_range_is_refused(void **state) {
     assert_int_equal(ctx.handle, 4711);
     assert_int_equal(rondo_test_log_lines(), 1);
   }
+}
+
+static void a_heartbeat_that_is_too_short_is_named_with_the_shortest(void **state) {
+  (void)state;
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  c.heartbeat_ns = 500; // meant as ms
+  assert_int_equal(rondo_config_complete(&c), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_test_log_lines(), 1);
+  assert_true(rondo_test_log_has("init: heartbeat_ns 500 is not 0 or at least 10000000"));
+  rondo_test_log_clear();
+  (void)setenv("RONDO_HEARTBEAT_NS", "500", 1);
+  assert_int_equal(resolved().heartbeat_ns, 0);
+  assert_int_equal(rondo_test_log_lines(), 1);
+  assert_true(rondo_test_log_has("RONDO_HEARTBEAT_NS is \"500\"; it takes 0, or 10000000 and up"));
 }
 
 static void null_arguments_are_refused(void **state) {
@@ -230,6 +252,7 @@ int main(void) {
       CONFIG_TEST(a_bad_variable_is_named_once_for_all_ranks),
       CONFIG_TEST(empty_variables_are_as_if_absent),
       CONFIG_TEST(what_is_out_of_range_is_refused),
+      CONFIG_TEST(a_heartbeat_that_is_too_short_is_named_with_the_shortest),
       CONFIG_TEST(null_arguments_are_refused),
       CONFIG_TEST(a_backend_that_is_not_built_is_unsupported),
       CONFIG_TEST(identities_differ_and_are_not_zero),

@@ -485,6 +485,8 @@ static void bus_create(uint32_t count, bool keeps_logs) {
   for (uint32_t i = 0; i < count; i++) {
     struct rondo_rank_range range = {i, 1, 1};
     struct rondo_membership_config cfg = {
+static uint64_t heartbeat_ns; // of the cores that bus_create makes
+
         .join = {.who = i + 1, .machine = 1, .rank_count = count, .range_count = 1, .bytes = job},
         .ranges = &range,
         .join_timeout_ns = 10 * S,
@@ -497,6 +499,7 @@ static void bus_create(uint32_t count, bool keeps_logs) {
 }
 
 static void bus_begin(uint32_t count, bool keeps_logs) {
+        .heartbeat_ns = heartbeat_ns,
   bus_create(count, keeps_logs);
   struct rondo_roster *roster = make_roster(count, count, keeps_logs);
   bus_step(0, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_BEGIN,
@@ -779,6 +782,39 @@ static void old_messages_are_dropped_and_new_ones_ask(void **state) {
 }
 
 static void malformed_messages_are_refused(void **state) {
+static void with_heartbeats_silence_counts_when_nobody_is_blocked(void **state) {
+  (void)state;
+  heartbeat_ns = 200 * MS;
+  bus_begin(5, false);
+  heartbeat_ns = 0;
+  bus_pass(60 * S);
+  check_opened(1, 5); // all answer
+  bus.is_dead[3] = true;
+  bus_pass(600 * MS);
+  check_opened(1, 5); // three periods at least
+  bus_pass(300 * MS); // four at most, and the time to agree
+  check_opened(2, 4);
+  assert_int_equal(bus.last.reason, RONDO_REMOVED_SILENT);
+  assert_non_null(strstr(bus.last.text, "stopped"));
+  bus.is_dead[0] = true; // the coordinator
+  bus_pass(900 * MS);
+  check_opened(3, 3);
+  bus_end();
+}
+
+static void four_heartbeats_take_no_longer_than_the_peer_timeout(void **state) {
+  (void)state;
+  heartbeat_ns = UINT64_MAX;
+  bus_begin(5, false);
+  heartbeat_ns = 0;
+  bus.is_dead[3] = true;
+  bus_pass(3 * S);
+  check_opened(1, 5);
+  bus_pass(1500 * MS); // the peer timeout is 4 s
+  check_opened(2, 4);
+  bus_end();
+}
+
   (void)state;
   static const uint8_t types[] = {RONDO_MEMBERSHIP_ACK,      RONDO_MEMBERSHIP_FETCH,
                                   RONDO_MEMBERSHIP_WATCH,    RONDO_MEMBERSHIP_VERDICT,
@@ -964,3 +1000,5 @@ int main(void) {
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
+      RONDO_NAMED_TEST("membership", with_heartbeats_silence_counts_when_nobody_is_blocked),
+      RONDO_NAMED_TEST("membership", four_heartbeats_take_no_longer_than_the_peer_timeout),

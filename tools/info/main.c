@@ -133,6 +133,8 @@ static void defaults_print(void) {
     printf("  %-17s limited by memory alone\n", "max_runs");
   number_print("connector_bytes", c.connector_bytes);
   number_print("slot_bytes", c.slot_bytes);
+  number_print("peer_timeout_ns", c.peer_timeout_ns);
+  number_print("heartbeat_ns", c.heartbeat_ns);
   number_print("endpoints", c.endpoints);
   number_print("huge_pages", c.huge_pages);
   printf("  %-17s %s\n", "tuning", tuning);

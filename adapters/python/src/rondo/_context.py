@@ -118,6 +118,7 @@ class Context:
         connector_bytes: int = 0,
         slot_bytes: int = 0,
         peer_timeout: float = 0.0,
+        heartbeat: float = 0.0,
         join_timeout: float = 0.0,
         address_family: int = 0,
         transport: Transport = Transport.NONE,
@@ -146,6 +147,7 @@ class Context:
         config.max_collectives, config.max_runs = max_collectives, max_runs
         config.connector_bytes, config.slot_bytes = connector_bytes, slot_bytes
         config.peer_timeout_ns = nanoseconds(peer_timeout)
+        config.heartbeat_ns = nanoseconds(heartbeat)
         config.join_timeout_ns = nanoseconds(join_timeout)
         config.address_family, config.interfaces = address_family, interfaces.encode()
         config.transport = transport

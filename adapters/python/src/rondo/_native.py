@@ -17,7 +17,7 @@ from . import _reports
 
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
-CONFIG_VERSION = 5
+CONFIG_VERSION = 6
 DESC_VERSION = 1
 COMM_CONFIG_VERSION = 1
 REASON_BYTES = 512
@@ -60,7 +60,7 @@ class Config(ctypes.Structure):
         ("max_collectives", c_uint32),
         *fields_of(c_uint64, "max_runs", "connector_bytes"),
         *fields_of(c_uint32, "slot_bytes", "report_on_timeout"),
-        *fields_of(c_uint64, "peer_timeout_ns", "join_timeout_ns"),
+        *fields_of(c_uint64, "peer_timeout_ns", "heartbeat_ns", "join_timeout_ns"),
         *fields_of(c_int, "address_family", "transport"),
         ("interfaces", c_char * 64),
         *fields_of(c_uint32, "threads", "multiprocessors", "endpoints", "huge_pages"),
