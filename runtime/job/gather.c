@@ -221,8 +221,12 @@ static struct rondo_shared_bytes *gather_reject_ranks(struct rondo_gather *g,
   return NULL;
 }
 
-static struct rondo_shared_bytes *gather_welcome(const struct rondo_gather *g) {
+static struct rondo_shared_bytes *gather_welcome(const struct rondo_gather *g, bool is_leaving) {
   struct rondo_joined reply = {.joined_count = g->joined_count, .rank_count = g->rank_count};
+  if (is_leaving)
+    reply.status = RONDO_JOINED_LEAVES;
+  else if (g->is_finished)
+    reply.status = RONDO_JOINED_NAMED;
   // In a large job the others are on their way: only late repetitions are told who is missing.
   if (g->rank_count - g->joined_count <= 1024)
     (void)rondo_gather_missing(g, reply.text, sizeof reply.text);
@@ -230,7 +234,7 @@ static struct rondo_shared_bytes *gather_welcome(const struct rondo_gather *g) {
 }
 
 struct rondo_shared_bytes *rondo_gather_remind(const struct rondo_gather *g) {
-  return gather_welcome(g);
+  return gather_welcome(g, false);
 }
 
 static bool gather_begin(struct rondo_gather *g, uint32_t rank_count, uint64_t now_ns) {
@@ -260,7 +264,7 @@ static struct rondo_shared_bytes *gather_accept(struct rondo_gather *g,
   j->range_count = join->range_count;
   j->bytes = bytes;
   (void)ranges_visit(g, ranges, j->range_count, index, rank_take);
-  return gather_welcome(g);
+  return gather_welcome(g, j->is_leaving);
 }
 
 // Answers a JOIN after the roster was made. Takes the ranges, which may be null.
@@ -271,7 +275,7 @@ static struct rondo_shared_bytes *gather_receive_late(struct rondo_gather *g,
   bool is_known = index != NOBODY && g->joiners[index].range_count;
   struct rondo_shared_bytes *reply = NULL;
   if (is_known)
-    reply = gather_welcome(g);
+    reply = gather_welcome(g, g->joiners[index].is_leaving);
   else if (ranges)
     reply = gather_reject_ranks(g, ranges, join->range_count, NOBODY);
   if (!reply && ranges)

@@ -80,8 +80,6 @@ struct rondo_members {
   uint8_t *leaving;             // by rank: 1 if it leaves, and the core does not know yet
   uint64_t flush, flush_end_ns; // what a rank that leaves waits for; 0: none leaves
   bool is_rejected, is_root_gone;
-  struct rondo_shared_bytes *farewell; // a JOIN that says that this process leaves
-  uint32_t unanswered;                 // JOINs
   uint32_t inspects[8], inspect_count;
   int stage;
   uint64_t stop_span_ns, stop_ns, stop_due_ns, stop_join_ns, farewell_ns;
@@ -311,20 +309,11 @@ static void members_on_failed(struct rondo_members *m, uint8_t type, const char 
   members_fail(m, type == RONDO_MEMBERSHIP_FAILED ? reason : RONDO_LOST_SILENT, text);
 }
 
-static void members_on_send(struct rondo_members *m, const struct rondo_membership_action *a) {
-  bool is_farewell = a->process == RONDO_MESH_ROOT && a->bytes && m->stage == STOPS_JOINING &&
-                     a->bytes->bytes[RONDO_MEMBERSHIP_JOIN_LEAVING];
-  if (is_farewell && !m->farewell)
-    m->farewell = rondo_shared_bytes_get(a->bytes);
-  m->unanswered += a->process == RONDO_MESH_ROOT;
-  rondo_mesh_control(m->mesh, a->process, a->bytes);
-}
-
 static void members_carry_out(struct rondo_members *m, const struct rondo_membership_action *a) {
   const char *text = a->bytes ? (const char *)a->bytes->bytes : "";
   switch (a->type) {
   case RONDO_MEMBERSHIP_SEND:
-    members_on_send(m, a);
+    rondo_mesh_control(m->mesh, a->process, a->bytes);
     break;
   case RONDO_MEMBERSHIP_OPENED:
     members_on_opened(m, a->bytes);
@@ -366,20 +355,12 @@ static void members_step(struct rondo_members *m, struct rondo_membership_event 
 
 // ------------------------------------------------------------------ the mesh ---
 
-static void farewell_end(struct rondo_members *m) {
-  rondo_shared_bytes_put(m->farewell);
-  m->farewell = NULL;
-}
-
 static void members_on_joined(struct rondo_members *m, const void *bytes, size_t size) {
   struct rondo_joined joined;
   char text[TEXT_BYTES / 2];
   if (!rondo_membership_joined_decode(bytes, size, &joined))
     return;
   m->is_rejected = *(const uint8_t *)bytes == RONDO_MEMBERSHIP_REJECTED;
-  m->unanswered -= m->unanswered != 0;
-  if (!m->unanswered || m->is_rejected)
-    farewell_end(m);
   if (m->is_rejected || joined.joined_count >= joined.rank_count)
     return;
   (void)snprintf(text, sizeof text, "%u of %u ranks are missing: %s",
@@ -404,14 +385,7 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
 
 static void on_cut(void *arg, uint32_t process, bool is_proven, const char *text) {
   struct rondo_members *m = arg;
-  if (process == RONDO_MESH_ROOT) {
-    m->unanswered = m->farewell && !is_proven;
-    m->is_root_gone |= is_proven;
-  }
-  if (process == RONDO_MESH_ROOT && m->unanswered)
-    rondo_mesh_control(m->mesh, RONDO_MESH_ROOT, m->farewell);
-  else if (process == RONDO_MESH_ROOT)
-    farewell_end(m);
+  m->is_root_gone |= process == RONDO_MESH_ROOT && is_proven;
   members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_CUT,
                                                   .process = process,
                                                   .is_proven = is_proven,
@@ -429,7 +403,6 @@ static void on_waits(void *arg, const char *text) { members_set_waiting(arg, tex
 
 static void on_failed(void *arg, const char *text) {
   struct rondo_members *m = arg;
-  farewell_end(m);
   if (m->phase == JOINING && m->stage == NOT_STOPPING)
     members_fail(m, RONDO_LOST_MISSING, text);
   rondo_membership_destroy(m->core);
@@ -697,7 +670,6 @@ static void members_free(struct rondo_members *m) {
     rondo_mesh_free(m->mesh);
   rondo_membership_actions_fini(&m->actions);
   rondo_membership_destroy(m->core);
-  rondo_shared_bytes_put(m->farewell);
   rondo_topology_destroy(m->topology);
   rondo_wire_member_fini(&m->me);
   free(m->here);
@@ -808,17 +780,22 @@ static void members_finish_stop(struct rondo_members *m) {
   pthread_mutex_unlock(&m->lock);
 }
 
-// A process that has not joined tells the root that it leaves. It stays while others need the root
-// here to join.
+static bool members_run(const struct rondo_members *m) {
+  return m->core && rondo_membership_is_running(m->core);
+}
+
+// A process that has not joined tells the root that it leaves. It stays for the roster if that
+// names it, and while others need the root here to join.
 static bool stop_must_join(struct rondo_members *m, uint64_t now_ns) {
-  if (m->phase == JOINING && m->core && rondo_membership_is_running(m->core)) {
+  if (members_run(m) && !m->topology) {
     rondo_mesh_hurry(m->mesh);
     members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_LEAVE});
   }
   if (m->phase == JOINING && now_ns < m->stop_join_ns &&
       rondo_root_is_gathering(rondo_mesh_key(m->mesh)) && members_is_last_of_job(m))
     return true;
-  return m->farewell && (now_ns < m->stop_join_ns || now_ns < m->farewell_ns);
+  bool waits = members_run(m) && !m->topology;
+  return waits && (now_ns < m->stop_join_ns || now_ns < m->farewell_ns);
 }
 
 static void stop_leave_root(struct rondo_members *m) {
@@ -833,7 +810,7 @@ static void stop_leave_root(struct rondo_members *m) {
 // True if the stage is over; begins the next one. Peers get their messages before they know that
 // this process has left. The root ends last.
 static bool stop_advance(struct rondo_members *m, uint64_t now_ns, bool is_late) {
-  bool runs = m->core && rondo_membership_is_running(m->core);
+  bool leaves = members_run(m) && m->topology;
   switch (m->stage) {
   case STOPS_JOINING:
     if (stop_must_join(m, now_ns))
@@ -844,11 +821,11 @@ static bool stop_advance(struct rondo_members *m, uint64_t now_ns, bool is_late)
   case STOPS_SENDING:
     if (!is_late && !rondo_mesh_is_flushed(m->mesh, m->flush))
       return false;
-    if (runs && m->phase == READY)
+    if (leaves)
       members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_LEAVE});
     break;
   case LEAVES:
-    if (!is_late && runs && m->phase == READY)
+    if (!is_late && leaves)
       return false;
     rondo_mesh_say_bye(m->mesh);
     break;

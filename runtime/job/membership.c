@@ -73,6 +73,8 @@ void rondo_membership_notice(struct rondo_membership *m, const char *text) {
 void rondo_membership_end(struct rondo_membership *m, uint8_t type, const char *text) {
   if (m->phase == RONDO_MEMBERSHIP_OVER)
     return;
+  if (type == RONDO_MEMBERSHIP_FAILED && m->is_leaving)
+    type = RONDO_MEMBERSHIP_LEFT; // it does not want to join any more
   m->phase = RONDO_MEMBERSHIP_OVER;
   rondo_membership_lead_drop(m);
   rondo_membership_act(m, type, NOBODY, text_share(text));
@@ -180,10 +182,18 @@ static void membership_receive_early(struct rondo_membership *m, uint32_t from,
 static void membership_receive_joined(struct rondo_membership *m,
                                       const struct rondo_membership_event *event) {
   struct rondo_joined joined;
-  if (!rondo_membership_joined_decode(event->bytes, event->size, &joined))
+  if (!rondo_membership_joined_decode(event->bytes, event->size, &joined)) {
     m->counters.refused++;
-  else if (*(const uint8_t *)event->bytes == RONDO_MEMBERSHIP_REJECTED && !m->epoch)
+    return;
+  }
+  if (m->epoch)
+    return;
+  m->has_joined = true;
+  m->is_named |= joined.status == RONDO_JOINED_NAMED;
+  if (*(const uint8_t *)event->bytes == RONDO_MEMBERSHIP_REJECTED)
     rondo_membership_end(m, RONDO_MEMBERSHIP_FAILED, joined.text);
+  else if (joined.status == RONDO_JOINED_LEAVES && m->is_leaving)
+    rondo_membership_end(m, RONDO_MEMBERSHIP_LEFT, "before the roster was made");
 }
 
 // What a process that has ended sent before may still come, and others decide without waiting for
@@ -253,25 +263,40 @@ static void membership_join_tick(struct rondo_membership *m) {
 
 // The root has ended before the roster came.
 static void membership_on_root_gone(struct rondo_membership *m, const char *text) {
-  if (m->join_deadline_ns <= m->now_ns + ROOT_GONE_NS)
+  bool is_unknown = m->is_leaving && !m->has_joined; // no roster is on its way
+  uint64_t deadline_ns = m->now_ns + (is_unknown ? 0 : ROOT_GONE_NS);
+  if (m->join_deadline_ns <= deadline_ns)
     return;
-  m->join_deadline_ns = m->now_ns + ROOT_GONE_NS;
+  m->join_deadline_ns = deadline_ns;
   m->join_ns = m->join_deadline_ns;
   (void)snprintf(m->join_text, sizeof m->join_text, "the process with the root is gone: %.150s",
                  text ? text : "it refuses connections");
 }
 
-// More ranks of this process join.
-static void membership_on_join_again(struct rondo_membership *m,
-                                     const struct rondo_membership_event *event) {
-  struct rondo_shared_bytes *join =
-      m->epoch ? NULL : rondo_shared_bytes_create(event->bytes, event->size);
-  if (!join)
-    return;
+// Sends another JOIN from now on. Takes over the reference.
+static void membership_join_with(struct rondo_membership *m, struct rondo_shared_bytes *join) {
   rondo_shared_bytes_put(m->join);
   m->join = join;
   m->join_ns = m->now_ns;
   m->join_pause_ns = JOIN_PAUSE_NS;
+}
+
+// More ranks of this process join.
+static void membership_on_join_again(struct rondo_membership *m,
+                                     const struct rondo_membership_event *event) {
+  bool is_late = m->epoch || m->is_leaving;
+  struct rondo_shared_bytes *join =
+      is_late ? NULL : rondo_shared_bytes_create(event->bytes, event->size);
+  if (join)
+    membership_join_with(m, join);
+}
+
+// The connection to the root was cut, so the JOIN may be lost. Who leaves repeats it at once, until
+// it knows whether the roster names it.
+static void membership_on_root_cut(struct rondo_membership *m) {
+  uint64_t pause_ns = m->is_leaving && !m->is_named ? 0 : m->period_ns;
+  if (m->join_ns > m->now_ns + pause_ns)
+    m->join_ns = m->now_ns + pause_ns;
 }
 
 static void membership_on_cut(struct rondo_membership *m,
@@ -280,8 +305,8 @@ static void membership_on_cut(struct rondo_membership *m,
   if (!m->epoch) {
     if (process == RONDO_MEMBERSHIP_ROOT && event->is_proven)
       membership_on_root_gone(m, event->text);
-    else if (process == RONDO_MEMBERSHIP_ROOT && m->join_ns > m->now_ns + m->period_ns)
-      m->join_ns = m->now_ns + m->period_ns; // the JOIN may be lost
+    else if (process == RONDO_MEMBERSHIP_ROOT)
+      membership_on_root_cut(m);
     if (process == m->fetch_from) {
       m->fetch_from = NOBODY;
       if (!event->is_proven)
@@ -311,17 +336,21 @@ static void membership_on_block(struct rondo_membership *m,
   m->blocked_ns = m->blocked.count ? m->now_ns : 0;
 }
 
+// Before the roster is known, the root is told. If the roster is made and names this process, it is
+// waited for, and the others learn of the leave as of any other (rondo_membership_adopt_roster).
 static void membership_on_leave(struct rondo_membership *m) {
-  if (!m->epoch) {
-    struct rondo_shared_bytes *join = rondo_shared_bytes_create(m->join->bytes, m->join->size);
-    if (join)
-      join->bytes[RONDO_MEMBERSHIP_JOIN_LEAVING] = 1;
-    rondo_membership_send(m, RONDO_MEMBERSHIP_ROOT, join);
-    rondo_membership_end(m, RONDO_MEMBERSHIP_LEFT, "before the roster was known");
+  if (m->epoch) {
+    m->is_leaving = true;
+    rondo_membership_report_simple(m, RONDO_REPORT_LEFT, m->self, "");
     return;
   }
+  struct rondo_shared_bytes *join =
+      m->is_leaving ? NULL : rondo_shared_bytes_create(m->join->bytes, m->join->size);
+  if (!join)
+    return;
+  join->bytes[RONDO_MEMBERSHIP_JOIN_LEAVING] = 1;
   m->is_leaving = true;
-  rondo_membership_report_simple(m, RONDO_REPORT_LEFT, m->self, "");
+  membership_join_with(m, join);
 }
 
 static void membership_on_begin(struct rondo_membership *m,

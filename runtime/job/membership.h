@@ -72,7 +72,9 @@ enum rondo_membership_event_type {
   RONDO_MEMBERSHIP_MISBEHAVED, // `process` violated the protocol: `text`
   // Runs here wait for exactly these `count` `processes`, for peer_timeout_ns / 4 or longer.
   RONDO_MEMBERSHIP_BLOCK,
-  RONDO_MEMBERSHIP_LEAVE,     // this process leaves in order: goes on until the action LEFT
+  // This process leaves in order: goes on until the action LEFT. Without memory, before the roster
+  // is known, nothing happens: the shell asks again.
+  RONDO_MEMBERSHIP_LEAVE,
   RONDO_MEMBERSHIP_DROP_RANK, // rank `process` leaves in order; its process goes on
   RONDO_MEMBERSHIP_INSPECTED, // `process` was found in `state`
   // This process joins with more ranks than before: `bytes` is its JOIN from now on. Ignored once

@@ -99,8 +99,15 @@ struct rondo_join {
   const uint8_t *bytes; // the shell's entry
 };
 
+// What the root answers a JOIN with.
+enum rondo_joined_state {
+  RONDO_JOINED_WAITS = 0,  // the roster is not made yet
+  RONDO_JOINED_LEAVES = 1, // the process leaves, and no roster is to name it
+  RONDO_JOINED_NAMED = 2   // the roster is made, and names the process
+};
+
 struct rondo_joined {
-  uint8_t status; // REJECTED: enum rondo_status
+  uint8_t status; // REJECTED: enum rondo_status; JOINED: enum rondo_joined_state
   uint32_t joined_count, rank_count;
   char text[RONDO_MEMBERSHIP_TEXT_BYTES]; // JOINED: the missing ranks; REJECTED: why
 };

@@ -104,6 +104,8 @@ void rondo_membership_adopt_roster(struct rondo_membership *m, struct rondo_rost
     m->fetch_epoch = 0;
     rondo_membership_fetch(m, m->fetch_from, 1);
   }
+  if (m->is_leaving)
+    rondo_membership_report_simple(m, RONDO_REPORT_LEFT, m->self, "");
 }
 
 void rondo_membership_on_roster(struct rondo_membership *m, uint32_t from,

@@ -120,6 +120,8 @@ struct rondo_membership {
 
   int phase;
   bool is_leaving;
+  bool has_joined; // the root has answered the JOIN
+  bool is_named;   // the roster is made, and names this process
   uint64_t now_ns, due_ns;
   struct rondo_membership_actions *actions;      // of the step that is being made
   RONDO_ARRAY(struct rondo_local_message) local; // to this process

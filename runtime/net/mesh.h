@@ -143,7 +143,11 @@ bool rondo_mesh_is_flushed(const struct rondo_mesh *mesh, uint64_t number);
 void rondo_mesh_say_bye(struct rondo_mesh *mesh);
 // True if there is no connection with a process, and none is being made.
 bool rondo_mesh_is_idle(const struct rondo_mesh *mesh);
-// Tries the root again now, and no longer than makes sense for a process that leaves.
+// Opens the root of a launcher's job here, for a process that got rank 0 after it had started. If
+// that fails, joining has `failed`.
+void rondo_mesh_make_root(struct rondo_mesh *mesh);
+// Tries the root again now, and no longer than makes sense for a process that leaves. From now on
+// the event `cut` also tells that the root has made the roster.
 void rondo_mesh_hurry(struct rondo_mesh *mesh);
 // Closes all connections. No callback comes any more.
 void rondo_mesh_end(struct rondo_mesh *mesh);

@@ -62,6 +62,8 @@ static void root_on_frame(void *owner, struct rondo_channel *c, struct rondo_cha
   } else if (frame->wire.head.type == RONDO_WIRE_BYE && !frame->wire.head.size) {
     mesh->root = NULL; // it has made the roster, which comes from another process
     rondo_channel_close(c);
+    if (mesh->is_hurried && !mesh->process_count) // it may not have read that this process leaves
+      mesh->events.cut(mesh->arg, RONDO_MESH_ROOT, false, "the root has made the roster");
   } else {
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
   }
@@ -178,10 +180,11 @@ void rondo_mesh_join_send(struct rondo_mesh *mesh, struct rondo_channel_out *out
 }
 
 void rondo_mesh_hurry(struct rondo_mesh *mesh) {
-  mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
-  if (!mesh->is_hurried)
-    mesh->hurried_ns = rondo_now_ns();
+  if (mesh->is_hurried)
+    return;
   mesh->is_hurried = 1;
+  mesh->hurried_ns = rondo_now_ns();
+  mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
   if (evtimer_pending(&mesh->root_dial.again, NULL))
     rondo_event_loop_timer_set(&mesh->root_dial.again, 0);
 }

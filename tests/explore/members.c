@@ -67,6 +67,16 @@ static void members_trace_opened(const struct members *w, uint32_t node,
   printf("\n");
 }
 
+// A process that has left in order is not taken for dead.
+static void members_check_removals(struct members *w, const struct rondo_epoch *e) {
+  struct rondo_removal r;
+  uint32_t at = 0;
+  while (!w->may_forget && rondo_removal_next(e->change->removals, &at, &r) == 1)
+    for (uint32_t i = 0; i < r.count && r.reason == RONDO_REMOVED_DIED; i++)
+      if (w->nodes[w->node_of[r.first + i]].end == MEMBERS_LEFT)
+        members_fail(w, "process %u has left, and is taken for dead", r.first + i);
+}
+
 static void members_on_opened(struct members *w, uint32_t node, const struct rondo_epoch *e) {
   struct members_node *n = &w->nodes[node];
   uint64_t order = w->cfg.count > MOST_ALONE
@@ -92,6 +102,7 @@ static void members_on_opened(struct members *w, uint32_t node, const struct ron
   o->order = order;
   o->last_ns = control_net_now(w->net);
   o->live_count = e->live_count;
+  members_check_removals(w, e);
   if (w->cfg.trace)
     members_trace_opened(w, node, e);
 }
@@ -101,6 +112,8 @@ static void members_on_opened(struct members *w, uint32_t node, const struct ron
 // The root has made the roster: the processes have numbers now.
 static void members_number(struct members *w, struct rondo_roster *roster) {
   w->roster = rondo_roster_get(roster);
+  for (uint32_t i = 0; i < w->cfg.count; i++)
+    w->process_of[i] = NOBODY;
   for (uint32_t p = 0; p < roster->process_count; p++) {
     struct rondo_roster_entry entry;
     uint32_t node;
@@ -336,6 +349,8 @@ static void members_cut(void *arg, uint32_t node, uint32_t other, bool is_proven
     event.process = w->process_of[other];
   else if (other != w->cfg.root)
     return;
+  if (event.process == NOBODY)
+    return; // it does not take part
   event.text = is_proven ? "refuses connections" : NULL;
   node_step(w, node, event);
 }
@@ -446,6 +461,7 @@ void members_crash(struct members *w, uint32_t node, enum control_net_crash how)
            how == CONTROL_NET_ENDS ? "crashes" : "is gone");
   if (n->end == MEMBERS_RUNS)
     n->end = MEMBERS_CRASHED;
+  w->may_forget = true;
   n->is_stopped = false;
   n->is_gone = how == CONTROL_NET_GONE;
   control_net_crash(w->net, node, how);

@@ -66,7 +66,8 @@ struct members {
     uint32_t live_count;
   } * opened;
   uint32_t opened_count, opened_capacity;
-  bool is_strict; // contents are compared also with those of processes that have ended
+  bool may_forget; // those that knew that a process has left may be dead or out of reach
+  bool is_strict;  // contents are compared also with those of processes that have ended
   char finding[256];
 };
 

@@ -183,20 +183,28 @@ static int tell_proven(uint64_t seed) {
   return story_end(&s);
 }
 
-// Processes end while the job starts, but not the root, which is needed until then.
+// Processes end or leave while the job starts, but not the root, which is needed until then.
 static int tell_starting(uint64_t seed) {
   struct story s;
   story_create(&s, seed, 3, false);
+  bool is_orderly = random_chance(&s.random, 50);
+  uint32_t leavers[3];
+  uint32_t left = 0;
   for (uint32_t many = 1 + random_below(&s.random, 3); many; many--) {
     uint32_t node = random_below(&s.random, s.w->cfg.count);
     (void)members_run(s.w, random_below(&s.random, 70 * MEMBERS_MS));
-    if (node != s.w->cfg.root && (node != 0 || s.w->opened_count))
+    if (node != s.w->cfg.root && is_orderly)
+      members_leave(s.w, leavers[left++] = node);
+    else if (node != s.w->cfg.root && (node != 0 || s.w->opened_count))
       members_crash(s.w, node, CONTROL_NET_ENDS);
   }
   (void)members_run(s.w, s.w->cfg.join_timeout_ns + MEMBERS_S);
   (void)story_settle(&s, 6 * s.silence_ns);
   if (!members_last(s.w))
     members_fail(s.w, "the job did not begin");
+  while (left--)
+    if (s.w->nodes[leavers[left]].end != MEMBERS_LEFT)
+      members_fail(s.w, "process %u cannot leave", leavers[left]);
   story_check_calm(&s);
   return story_end(&s);
 }
@@ -382,6 +390,7 @@ static void chaos_finish(struct story *s) {
 static int tell_chaos(uint64_t seed) {
   struct story s;
   story_begin(&s, seed, 3, false);
+  s.w->may_forget = true;
   for (uint32_t turns = 3 + random_below(&s.random, 15); turns && !s.w->finding[0]; turns--) {
     chaos_turn(&s);
     story_pause(&s, random_chance(&s.random, 50) ? 20 * MEMBERS_MS : 2 * s.silence_ns);
@@ -621,10 +630,11 @@ static bool options_read_fault(const char *name) {
 }
 
 static bool options_read_kind(struct options *o, const char *name) {
+  o->kind = name;
+  o->tell = NULL;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(name, kinds[i].name) == 0)
       o->tell = kinds[i].tell;
-  o->kind = name;
   return o->tell != NULL;
 }
 

@@ -196,6 +196,8 @@ static void observers_are_the_parent_and_of_two_machines(void **state) {
 
 // ---------------------------------------------------------------------- gather ---
 
+static struct rondo_joined gather_reply; // the last one
+
 static int gather_join(struct rondo_gather *g, uint64_t who, uint32_t first, uint32_t count,
                        uint32_t of) {
   struct rondo_rank_range range = {first, count, 1};
@@ -205,6 +207,7 @@ static int gather_join(struct rondo_gather *g, uint64_t who, uint32_t first, uin
   struct rondo_shared_bytes *bytes = rondo_membership_join_encode(&join, &range);
   struct rondo_shared_bytes *reply = rondo_gather_receive(g, bytes->bytes, bytes->size, 5 * S);
   int type = reply ? reply->bytes[0] : 0;
+  assert_true(!reply || rondo_membership_joined_decode(reply->bytes, reply->size, &gather_reply));
   rondo_shared_bytes_put(bytes);
   rondo_shared_bytes_put(reply);
   return type;
@@ -282,7 +285,9 @@ static void a_root_takes_each_rank_once(void **state) {
   assert_int_equal(gather_join(g, 2, 5, 2, 6), RONDO_MEMBERSHIP_REJECTED); // out of bounds
   assert_int_equal(gather_join(g, 2, 2, 1, 7), RONDO_MEMBERSHIP_REJECTED); // another job
   assert_int_equal(gather_join(g, 1, 0, 3, 6), RONDO_MEMBERSHIP_JOINED);   // one more
-  assert_int_equal(gather_join(g, 99, 4, 1, 6), RONDO_MEMBERSHIP_JOINED);  // leaves
+  assert_int_equal(gather_reply.status, RONDO_JOINED_WAITS);
+  assert_int_equal(gather_join(g, 99, 4, 1, 6), RONDO_MEMBERSHIP_JOINED); // leaves
+  assert_int_equal(gather_reply.status, RONDO_JOINED_LEAVES);
   assert_int_equal(rondo_gather_missing(g, text, sizeof text), 2);
   assert_string_equal(text, "3, 5");
   assert_null(rondo_gather_finish(g, 14 * S));
@@ -292,7 +297,10 @@ static void a_root_takes_each_rank_once(void **state) {
   assert_int_equal(roster->absence[3], RONDO_ABSENT_MISSING);
   assert_int_equal(roster->absence[4], RONDO_ABSENT_LEFT);
   assert_null(rondo_gather_finish(g, 16 * S));
-  assert_int_equal(gather_join(g, 1, 0, 3, 6), RONDO_MEMBERSHIP_JOINED);   // has not heard yet
+  assert_int_equal(gather_join(g, 1, 0, 3, 6), RONDO_MEMBERSHIP_JOINED); // has not heard yet
+  assert_int_equal(gather_reply.status, RONDO_JOINED_NAMED);
+  assert_int_equal(gather_join(g, 99, 4, 1, 6), RONDO_MEMBERSHIP_JOINED);
+  assert_int_equal(gather_reply.status, RONDO_JOINED_LEAVES);
   assert_int_equal(gather_join(g, 3, 3, 1, 6), RONDO_MEMBERSHIP_REJECTED); // late
   rondo_roster_put(roster);
   rondo_shared_bytes_put(bytes);
@@ -477,6 +485,8 @@ static void bus_pass(uint64_t ns) {
   }
 }
 
+static uint64_t heartbeat_ns; // of the cores that bus_create makes
+
 static void bus_create(uint32_t count, bool keeps_logs) {
   memset(&bus, 0, sizeof bus);
   bus.count = count;
@@ -485,12 +495,11 @@ static void bus_create(uint32_t count, bool keeps_logs) {
   for (uint32_t i = 0; i < count; i++) {
     struct rondo_rank_range range = {i, 1, 1};
     struct rondo_membership_config cfg = {
-static uint64_t heartbeat_ns; // of the cores that bus_create makes
-
         .join = {.who = i + 1, .machine = 1, .rank_count = count, .range_count = 1, .bytes = job},
         .ranges = &range,
         .join_timeout_ns = 10 * S,
         .peer_timeout_ns = 4 * S,
+        .heartbeat_ns = heartbeat_ns,
         .keeps_log = keeps_logs};
     memcpy(cfg.job, job, sizeof job);
     bus.cores[i] = rondo_membership_create(&cfg, bus.now_ns, bus.text);
@@ -499,7 +508,6 @@ static uint64_t heartbeat_ns; // of the cores that bus_create makes
 }
 
 static void bus_begin(uint32_t count, bool keeps_logs) {
-        .heartbeat_ns = heartbeat_ns,
   bus_create(count, keeps_logs);
   struct rondo_roster *roster = make_roster(count, count, keeps_logs);
   bus_step(0, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_BEGIN,
@@ -523,6 +531,25 @@ static void bus_tell_died(uint32_t i, uint32_t other) {
   bus_step(
       i, (struct rondo_membership_event){
              .type = RONDO_MEMBERSHIP_CUT, .process = other, .is_proven = true, .text = "refused"});
+}
+
+// Process `i` gets the root's answer to a JOIN.
+static void bus_answer(uint32_t i, uint8_t type, uint8_t status) {
+  struct rondo_joined joined = {.status = status, .text = "too late"};
+  struct rondo_shared_bytes *bytes = rondo_membership_joined_encode(type, &joined);
+  bus_step(i, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_RECEIVE,
+                                              .process = RONDO_MEMBERSHIP_ROOT,
+                                              .bytes = bytes->bytes,
+                                              .size = bytes->size});
+  rondo_shared_bytes_put(bytes);
+}
+
+// The connection of process `i` to the root is cut.
+static void bus_cut_root(uint32_t i, bool is_proven) {
+  bus_step(i, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_CUT,
+                                              .process = RONDO_MEMBERSHIP_ROOT,
+                                              .is_proven = is_proven,
+                                              .text = "it refuses connections"});
 }
 
 static void bus_kill(uint32_t other) {
@@ -688,6 +715,54 @@ static void leaving_waits_for_the_epoch_and_hands_over(void **state) {
   bus_end();
 }
 
+// The root has made the roster, which names a process that leaves, and is still on its way.
+static void a_leave_before_the_roster_comes_is_told_with_it(void **state) {
+  (void)state;
+  for (uint32_t who = 0; who < 3; who += 2) {
+    bus_create(3, false);
+    joins_sent = 0;
+    bus_step(who, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_LEAVE});
+    assert_int_equal(last_join.bytes[RONDO_MEMBERSHIP_JOIN_LEAVING], 1);
+    bus_answer(who, RONDO_MEMBERSHIP_JOINED, RONDO_JOINED_WAITS); // to an earlier JOIN
+    bus_cut_root(who, false);
+    assert_int_equal(joins_sent, 2); // again at once
+    bus_answer(who, RONDO_MEMBERSHIP_JOINED, RONDO_JOINED_NAMED);
+    bus_cut_root(who, false);
+    assert_int_equal(joins_sent, 2);
+    assert_int_equal(bus.ends[who], 0);
+    struct rondo_roster *roster = make_roster(3, 3, false);
+    bus_step(0, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_BEGIN,
+                                                .bytes = roster->bytes->bytes,
+                                                .size = roster->bytes->size});
+    rondo_roster_put(roster);
+    bus_pass(100 * MS);
+    assert_int_equal(bus.ends[who], RONDO_MEMBERSHIP_LEFT);
+    assert_int_equal(bus.last_live[1], 2);
+    assert_int_equal(bus.last_live[2 - who], 2);
+    assert_int_equal(bus.last.reason, RONDO_REMOVED_LEFT);
+    assert_int_equal(bus.last.first, who);
+    bus_end();
+  }
+}
+
+static void a_leave_before_the_roster_is_made_ends_with_the_answer(void **state) {
+  (void)state;
+  bus_create(4, false);
+  for (uint32_t i = 0; i < 4; i++)
+    bus_step(i, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_LEAVE});
+  bus_answer(0, RONDO_MEMBERSHIP_JOINED, RONDO_JOINED_LEAVES);
+  bus_answer(1, RONDO_MEMBERSHIP_REJECTED, 1);
+  bus_cut_root(2, true);
+  bus_answer(3, RONDO_MEMBERSHIP_JOINED, RONDO_JOINED_WAITS);
+  for (uint32_t i = 0; i < 3; i++)
+    assert_int_equal(bus.ends[i], RONDO_MEMBERSHIP_LEFT);
+  bus_cut_root(3, true); // the roster may be on its way
+  assert_int_equal(bus.ends[3], 0);
+  bus_pass(2 * S);
+  assert_int_equal(bus.ends[3], RONDO_MEMBERSHIP_LEFT);
+  bus_end();
+}
+
 static void silence_counts_when_somebody_is_blocked(void **state) {
   (void)state;
   const uint32_t on = 3;
@@ -704,6 +779,39 @@ static void silence_counts_when_somebody_is_blocked(void **state) {
   assert_int_equal(bus.last.reason, RONDO_REMOVED_SILENT);
   assert_true(bus.inspects > 0);
   assert_non_null(strstr(bus.last.text, "stopped"));
+  bus_end();
+}
+
+static void with_heartbeats_silence_counts_when_nobody_is_blocked(void **state) {
+  (void)state;
+  heartbeat_ns = 200 * MS;
+  bus_begin(5, false);
+  heartbeat_ns = 0;
+  bus_pass(60 * S);
+  check_opened(1, 5); // all answer
+  bus.is_dead[3] = true;
+  bus_pass(600 * MS);
+  check_opened(1, 5); // three periods at least
+  bus_pass(300 * MS); // four at most, and the time to agree
+  check_opened(2, 4);
+  assert_int_equal(bus.last.reason, RONDO_REMOVED_SILENT);
+  assert_non_null(strstr(bus.last.text, "stopped"));
+  bus.is_dead[0] = true; // the coordinator
+  bus_pass(900 * MS);
+  check_opened(3, 3);
+  bus_end();
+}
+
+static void four_heartbeats_take_no_longer_than_the_peer_timeout(void **state) {
+  (void)state;
+  heartbeat_ns = UINT64_MAX;
+  bus_begin(5, false);
+  heartbeat_ns = 0;
+  bus.is_dead[3] = true;
+  bus_pass(3 * S);
+  check_opened(1, 5);
+  bus_pass(1500 * MS); // the peer timeout is 4 s
+  check_opened(2, 4);
   bus_end();
 }
 
@@ -782,39 +890,6 @@ static void old_messages_are_dropped_and_new_ones_ask(void **state) {
 }
 
 static void malformed_messages_are_refused(void **state) {
-static void with_heartbeats_silence_counts_when_nobody_is_blocked(void **state) {
-  (void)state;
-  heartbeat_ns = 200 * MS;
-  bus_begin(5, false);
-  heartbeat_ns = 0;
-  bus_pass(60 * S);
-  check_opened(1, 5); // all answer
-  bus.is_dead[3] = true;
-  bus_pass(600 * MS);
-  check_opened(1, 5); // three periods at least
-  bus_pass(300 * MS); // four at most, and the time to agree
-  check_opened(2, 4);
-  assert_int_equal(bus.last.reason, RONDO_REMOVED_SILENT);
-  assert_non_null(strstr(bus.last.text, "stopped"));
-  bus.is_dead[0] = true; // the coordinator
-  bus_pass(900 * MS);
-  check_opened(3, 3);
-  bus_end();
-}
-
-static void four_heartbeats_take_no_longer_than_the_peer_timeout(void **state) {
-  (void)state;
-  heartbeat_ns = UINT64_MAX;
-  bus_begin(5, false);
-  heartbeat_ns = 0;
-  bus.is_dead[3] = true;
-  bus_pass(3 * S);
-  check_opened(1, 5);
-  bus_pass(1500 * MS); // the peer timeout is 4 s
-  check_opened(2, 4);
-  bus_end();
-}
-
   (void)state;
   static const uint8_t types[] = {RONDO_MEMBERSHIP_ACK,      RONDO_MEMBERSHIP_FETCH,
                                   RONDO_MEMBERSHIP_WATCH,    RONDO_MEMBERSHIP_VERDICT,
@@ -842,13 +917,7 @@ static void joining_ends_with_the_timeout_or_a_rejection(void **state) {
   bus_create(2, false);
   bus_pass(9 * S);
   assert_int_equal(bus.ends[0], 0);
-  struct rondo_joined no = {.status = 1, .text = "too late"};
-  struct rondo_shared_bytes *bytes = rondo_membership_joined_encode(RONDO_MEMBERSHIP_REJECTED, &no);
-  bus_step(1, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_RECEIVE,
-                                              .process = RONDO_MEMBERSHIP_ROOT,
-                                              .bytes = bytes->bytes,
-                                              .size = bytes->size});
-  rondo_shared_bytes_put(bytes);
+  bus_answer(1, RONDO_MEMBERSHIP_REJECTED, 1);
   assert_int_equal(bus.ends[1], RONDO_MEMBERSHIP_FAILED);
   bus_pass(7 * S); // the root may have begun later
   assert_int_equal(bus.ends[0], RONDO_MEMBERSHIP_FAILED);
@@ -885,10 +954,7 @@ static void joining_ends_soon_after_the_root(void **state) {
   (void)state;
   for (int comes = 0; comes < 2; comes++) {
     bus_create(2, false);
-    bus_step(0, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_CUT,
-                                                .process = RONDO_MEMBERSHIP_ROOT,
-                                                .is_proven = true,
-                                                .text = "it refuses connections"});
+    bus_cut_root(0, true);
     bus_pass(1 * S);
     assert_int_equal(bus.ends[0], 0);
     struct rondo_roster *roster = make_roster(2, 1, false);
@@ -986,7 +1052,11 @@ int main(void) {
       RONDO_NAMED_TEST("membership", a_full_disk_abstains_and_says_so),
       RONDO_NAMED_TEST("membership", a_record_is_kept_before_the_reply),
       RONDO_NAMED_TEST("membership", leaving_waits_for_the_epoch_and_hands_over),
+      RONDO_NAMED_TEST("membership", a_leave_before_the_roster_comes_is_told_with_it),
+      RONDO_NAMED_TEST("membership", a_leave_before_the_roster_is_made_ends_with_the_answer),
       RONDO_NAMED_TEST("membership", silence_counts_when_somebody_is_blocked),
+      RONDO_NAMED_TEST("membership", with_heartbeats_silence_counts_when_nobody_is_blocked),
+      RONDO_NAMED_TEST("membership", four_heartbeats_take_no_longer_than_the_peer_timeout),
       RONDO_NAMED_TEST("membership", who_answers_is_kept_however_long_it_blocks),
       RONDO_NAMED_TEST("membership", a_minority_gives_up_after_a_bounded_time),
       RONDO_NAMED_TEST("membership", who_was_removed_learns_it_when_it_speaks),
@@ -1000,5 +1070,3 @@ int main(void) {
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
-      RONDO_NAMED_TEST("membership", with_heartbeats_silence_counts_when_nobody_is_blocked),
-      RONDO_NAMED_TEST("membership", four_heartbeats_take_no_longer_than_the_peer_timeout),
