@@ -469,6 +469,8 @@ static void members_on_drop(struct rondo_members *m, uint32_t rank) {
 static void members_look_at_leaving(struct rondo_members *m) {
   if (!m->flush || (!rondo_mesh_is_flushed(m->mesh, m->flush) && rondo_now_ns() < m->flush_end_ns))
     return;
+  if (r->number == 0)
+    rondo_mesh_make_root(m->mesh);
   m->flush = 0;
   for (uint32_t r = 0; r < m->cfg.rank_count; r++) {
     if (!m->leaving[r])

@@ -282,6 +282,20 @@ static void mesh_on_resolved(void *arg, const struct rondo_wire_address *address
     root_find_failed(mesh, text);
 }
 
+// By PMIx each process has one rank, and the root of a unique id is open before the id is known.
+void rondo_mesh_make_root(struct rondo_mesh *mesh) {
+  struct rondo_job_address *job = &mesh->job;
+  if (job->uses_pmix || !job->port_count || mesh->is_root_done)
+    return;
+  job->makes_root = 1;
+  if (!job->address_count)
+    return; // mesh_on_resolved opens it
+  if (mesh_open_root(mesh) != RONDO_SUCCESS)
+    root_find_failed(mesh, "the root cannot be opened");
+  else if (evtimer_pending(&mesh->root_dial.again, NULL))
+    rondo_event_loop_timer_set(&mesh->root_dial.again, 0);
+}
+
 static void mesh_on_published(void *arg, const struct rondo_unique_id *id, const char *error) {
   struct rondo_mesh *mesh = arg;
   struct rondo_job_address *job = &mesh->job;

@@ -212,6 +212,31 @@ static void processes_meet_by_what_a_launcher_says(void **state) {
   }
 }
 
+static const char *const two_ranks[] = {"RONDO_RANK_COUNT", "4",  "RONDO_ROOT", "localhost",
+                                        "RONDO_JOB",        "%j", NULL};
+
+// The children begin with ranks 1 and 3, and then add ranks 0 and 2.
+static void meet_with_two_ranks(struct rondo_test_child *child) {
+  struct received t = {0};
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  set_environment(child, two_ranks);
+  RONDO_CHILD_CHECK(setenv("RONDO_RANK", child->rank ? "3" : "1", 1) == 0);
+  struct rondo_members *mesh = start(child, &cfg, &t);
+  RONDO_CHILD_CHECK(rondo_members_calls->add_rank(mesh, cfg.rank - 1, NULL) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_members_calls->process_count(mesh) == 2);
+  leave_together(child, mesh);
+}
+
+static void rank_0_may_be_the_second_of_its_process(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 2, meet_with_two_ranks, NULL);
+  let_go(&p, p.count);
+  rondo_test_reap(&p, 0);
+}
+
 static char *variable_of_torchrun(const char *name) {
   static char text[64];
   for (const char *const *v = torchrun; *v; v += 2) {
@@ -636,6 +661,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("startup", processes_meet_by_an_id),
       RONDO_NAMED_TEST("startup", processes_meet_by_what_a_launcher_says),
+      RONDO_NAMED_TEST("startup", rank_0_may_be_the_second_of_its_process),
       RONDO_NAMED_TEST("startup", a_port_that_is_taken_is_passed_over),
       RONDO_NAMED_TEST("startup", huge_pages_are_asked_for_by_a_field),
       RONDO_NAMED_TEST("startup", a_rank_without_an_interface_is_refused_and_may_try_again),
