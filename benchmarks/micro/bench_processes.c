@@ -1,16 +1,17 @@
 // How long a job of many processes takes to start, to register, to run and to end.
 //
-//   bench_processes [--collectives=N] [--rounds=N] [PROCESSES ...]
+//   bench_processes [--collectives=N] [--ranks=N] [--rounds=N] [PROCESSES ...]
 //
-// Each process is a rank of its own, started by posix_spawn, so that loading the library counts
-// too. Each registers all collectives, all-reduces of 64 bytes in the group of all ranks, in an
-// order of its own; runs each once, in another order; checks the results; and leaves. The table
-// shows the seconds from the first start until the last process has done the step: medians over the
-// rounds. `sockets` and `threads` are the most that any process had after its runs, `MiB` the
-// largest resident memory of a process, shared memory included.
+// Each process is started by posix_spawn, so that loading the library counts too, and has --ranks
+// ranks, each on a thread of its own. Each rank registers all collectives, all-reduces of 64 bytes
+// in the group of all ranks, in an order of its own; runs each once, in another order; checks the
+// results; and leaves. The table shows the seconds from the first start until the last rank has
+// done the step: medians over the rounds. `sockets` and `threads` are the most that any process had
+// after its runs, `MiB` the largest resident memory of a process, shared memory included.
 //
 // Exit status: 1 if a process failed or a result was wrong.
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
@@ -29,7 +30,7 @@
 #include "tools/kit/stats.h"
 #include <rondo/rondo.h>
 
-#define MAX_PROCESSES 1024u
+#define MAX_RANKS 1024u // of a job
 #define MAX_SIZES 8u
 #define MAX_ROUNDS 100u
 #define MAX_COLLECTIVES 100000u
@@ -40,20 +41,20 @@ enum step { LOADED, INIT, READY, REGISTERED, RUN, ENDED, REAPED, STEPS };
 static const char *const step_names[] = {"loaded", "init", "ready", "registered",
                                          "run",    "end",  "reaped"};
 
-// What a child reports, in memory that it shares with its parent.
+// What a rank reports, in memory that its process shares with the parent.
 struct report {
   uint64_t at_ns[STEPS];
   uint32_t sockets, threads;
 };
 
 struct options {
-  uint32_t collectives, rounds;
-  uint32_t sizes[MAX_SIZES];
+  uint32_t collectives, ranks, rounds;
+  uint32_t sizes[MAX_SIZES]; // numbers of processes
   uint32_t size_count;
   uint32_t child; // descriptor of the shared memory; 0: this is the parent
 };
 
-// ------------------------------------------------------------------ a child ---
+// ------------------------------------------------------------------- a rank ---
 
 static uint32_t sockets_count(void) {
   DIR *folder = opendir("/proc/self/fd");
@@ -80,60 +81,61 @@ static uint32_t threads_count(void) {
   return count;
 }
 
-struct child {
+struct rank {
   struct rondo_context ctx;
   struct rondo_config cfg;
-  uint32_t count;
+  struct report *report;
+  uint32_t count; // of collectives
   struct rondo_collective *colls;
   uint32_t *order;
   int64_t (*send)[ELEMENTS], (*recv)[ELEMENTS];
 };
 
-static bool child_alloc(struct child *c, uint32_t count) {
-  c->count = count;
-  c->colls = calloc(count, sizeof *c->colls);
-  c->order = calloc(count, sizeof *c->order);
-  c->send = calloc(count, sizeof *c->send);
-  c->recv = calloc(count, sizeof *c->recv);
-  return c->colls && c->order && c->send && c->recv;
+static bool rank_alloc(struct rank *r, uint32_t count) {
+  r->count = count;
+  r->colls = calloc(count, sizeof *r->colls);
+  r->order = calloc(count, sizeof *r->order);
+  r->send = calloc(count, sizeof *r->send);
+  r->recv = calloc(count, sizeof *r->recv);
+  return r->colls && r->order && r->send && r->recv;
 }
 
-static bool child_register(struct child *c) {
-  const struct rondo_kit_permutation own = {.seed = 1, .rank = c->cfg.rank};
-  rondo_kit_permute(&own, c->count, c->order);
-  for (uint32_t i = 0; i < c->count; i++) {
-    uint32_t at = c->order[i];
+static bool rank_register(struct rank *r) {
+  const struct rondo_kit_permutation own = {.seed = 1, .rank = r->cfg.rank};
+  rondo_kit_permute(&own, r->count, r->order);
+  for (uint32_t i = 0; i < r->count; i++) {
+    uint32_t at = r->order[i];
     const struct rondo_collective_desc d = rondo_all_reduce(at, ELEMENTS, RONDO_INT64, RONDO_SUM);
-    if (rondo_register(c->ctx, &d, &c->colls[at]) != RONDO_SUCCESS)
+    if (rondo_register(r->ctx, &d, &r->colls[at]) != RONDO_SUCCESS)
       return false;
   }
   return true;
 }
 
 // Runs every collective once. False if one fails or a result is wrong.
-static bool child_run(struct child *c) {
-  int64_t ranks = c->cfg.rank_count;
-  const struct rondo_kit_permutation own = {.seed = 2, .rank = c->cfg.rank};
-  rondo_kit_permute(&own, c->count, c->order);
-  for (uint32_t i = 0; i < c->count; i++) {
-    uint32_t at = c->order[i];
+static bool rank_run(struct rank *r) {
+  int64_t ranks = r->cfg.rank_count;
+  const struct rondo_kit_permutation own = {.seed = 2, .rank = r->cfg.rank};
+  rondo_kit_permute(&own, r->count, r->order);
+  for (uint32_t i = 0; i < r->count; i++) {
+    uint32_t at = r->order[i];
     for (uint32_t k = 0; k < ELEMENTS; k++)
-      c->send[at][k] = (int64_t)c->cfg.rank + at + k;
-    if (rondo_run(c->ctx, c->colls[at], c->send[at], c->recv[at], NULL, NULL) != RONDO_SUCCESS)
+      r->send[at][k] = (int64_t)r->cfg.rank + at + k;
+    if (rondo_run(r->ctx, r->colls[at], r->send[at], r->recv[at], NULL, NULL) != RONDO_SUCCESS)
       return false;
   }
-  for (uint32_t at = 0; at < c->count; at++) {
-    if (rondo_wait(c->ctx, c->colls[at], RONDO_LAST_RUN, LONG_NS) != RONDO_SUCCESS)
+  for (uint32_t at = 0; at < r->count; at++) {
+    if (rondo_wait(r->ctx, r->colls[at], RONDO_LAST_RUN, LONG_NS) != RONDO_SUCCESS)
       return false;
     for (uint32_t k = 0; k < ELEMENTS; k++)
-      if (c->recv[at][k] != ranks * (ranks - 1) / 2 + ranks * (int64_t)(at + k))
+      if (r->recv[at][k] != ranks * (ranks - 1) / 2 + ranks * (int64_t)(at + k))
         return false;
   }
   return true;
 }
 
 // Does a step and notes when it was done. Ends the process if it failed.
-static void child_step(struct report *report, enum step step, bool is_done) {
+static void rank_step(struct report *report, enum step step, bool is_done) {
   if (!is_done) {
     fprintf(stderr, "bench_processes: pid %ld: failed at \"%s\"\n", (long)getpid(),
             step_names[step]);
@@ -142,28 +144,46 @@ static void child_step(struct report *report, enum step step, bool is_done) {
   report->at_ns[step] = rondo_now_ns();
 }
 
-static int child_main(const struct options *o) {
-  struct child c = {.cfg = RONDO_CONFIG_INIT};
-  uint64_t loaded_ns = rondo_now_ns();
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-  struct report *reports = mmap(NULL, MAX_PROCESSES * sizeof *reports, PROT_READ | PROT_WRITE,
-                                MAP_SHARED, (int)o->child, 0);
-  if (reports == MAP_FAILED || !child_alloc(&c, o->collectives))
-    _exit(1);
-  c.cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
-  if (rondo_config_complete(&c.cfg) != RONDO_SUCCESS)
-    _exit(1);
-  struct report *report = &reports[c.cfg.rank];
-  report->at_ns[LOADED] = loaded_ns;
-  child_step(report, INIT, rondo_init(&c.ctx, &c.cfg) == RONDO_SUCCESS);
-  int ready = rondo_wait_ready(c.ctx, LONG_NS, NULL, 0, NULL);
-  bool may_be_late = ready == RONDO_ERR_PEER && !c.count; // the others have nothing to do
-  child_step(report, READY, ready == RONDO_SUCCESS || may_be_late);
-  child_step(report, REGISTERED, child_register(&c));
-  child_step(report, RUN, child_run(&c));
+static void *rank_main(void *arg) {
+  struct rank *r = arg;
+  struct report *report = r->report;
+  rank_step(report, INIT, rondo_init(&r->ctx, &r->cfg) == RONDO_SUCCESS);
+  int ready = rondo_wait_ready(r->ctx, LONG_NS, NULL, 0, NULL);
+  bool may_be_late = ready == RONDO_ERR_PEER && !r->count; // the others have nothing to do
+  rank_step(report, READY, ready == RONDO_SUCCESS || may_be_late);
+  rank_step(report, REGISTERED, rank_register(r));
+  rank_step(report, RUN, rank_run(r));
   report->sockets = sockets_count();
   report->threads = threads_count();
-  child_step(report, ENDED, rondo_destroy(c.ctx, RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
+  rank_step(report, ENDED, rondo_destroy(r->ctx, RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
+  return NULL;
+}
+
+static int child_main(const struct options *o) {
+  static struct rank ranks[MAX_RANKS];
+  static pthread_t threads[MAX_RANKS];
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  uint64_t loaded_ns = rondo_now_ns();
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  struct report *reports =
+      mmap(NULL, MAX_RANKS * sizeof *reports, PROT_READ | PROT_WRITE, MAP_SHARED, (int)o->child, 0);
+  cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  if (reports == MAP_FAILED || rondo_config_complete(&cfg) != RONDO_SUCCESS)
+    _exit(1);
+  for (uint32_t i = 0; i < o->ranks; i++) {
+    ranks[i].cfg = cfg;
+    ranks[i].cfg.rank += i;
+    ranks[i].report = &reports[cfg.rank + i];
+    ranks[i].report->at_ns[LOADED] = loaded_ns;
+    if (!rank_alloc(&ranks[i], o->collectives))
+      _exit(1);
+  }
+  for (uint32_t i = 1; i < o->ranks; i++)
+    if (pthread_create(&threads[i], NULL, rank_main, &ranks[i]))
+      _exit(1);
+  (void)rank_main(&ranks[0]);
+  for (uint32_t i = 1; i < o->ranks; i++)
+    (void)pthread_join(threads[i], NULL);
   return 0;
 }
 
@@ -177,15 +197,17 @@ struct round {
 };
 
 // Returns the process's id, or 0 if it could not be started.
-static pid_t process_start(char *program, uint32_t rank, const struct options *o, int fd) {
+static pid_t process_start(char *program, uint32_t process, const struct options *o, int fd) {
   char number[16];
   char child[32];
   char collectives[32];
-  char *argv[] = {program, child, collectives, NULL};
+  char ranks[32];
+  char *argv[] = {program, child, collectives, ranks, NULL};
   pid_t pid;
-  (void)snprintf(number, sizeof number, "%u", rank);
+  (void)snprintf(number, sizeof number, "%u", process * o->ranks);
   (void)snprintf(child, sizeof child, "--child=%d", fd);
   (void)snprintf(collectives, sizeof collectives, "--collectives=%u", o->collectives);
+  (void)snprintf(ranks, sizeof ranks, "--ranks=%u", o->ranks);
   (void)setenv("RONDO_RANK", number, 1);
   return posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ) ? 0 : pid;
 }
@@ -221,9 +243,9 @@ static bool processes_reap(pid_t *pids, uint32_t count, struct round *round) {
 }
 
 static bool job_run(char *program, const struct options *o, uint32_t count, struct round *round) {
-  static pid_t pids[MAX_PROCESSES];
+  static pid_t pids[MAX_RANKS];
   static uint32_t jobs;
-  size_t bytes = MAX_PROCESSES * sizeof(struct report);
+  size_t bytes = MAX_RANKS * sizeof(struct report);
   int fd = memfd_create("bench", 0);
   struct report *reports = MAP_FAILED;
   if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
@@ -231,14 +253,14 @@ static bool job_run(char *program, const struct options *o, uint32_t count, stru
   if (reports == MAP_FAILED)
     return false;
   memset(round, 0, sizeof *round);
-  environment_set(count, jobs++);
+  environment_set(count * o->ranks, jobs++);
   uint64_t begin_ns = rondo_now_ns();
   uint32_t started = 0;
   while (started < count && (pids[started] = process_start(program, started, o, fd)) != 0)
     started++;
   bool is_good = processes_reap(pids, started, round) && started == count;
   round->at_ns[REAPED] = rondo_now_ns() - begin_ns;
-  for (uint32_t i = 0; i < count && is_good; i++) {
+  for (uint32_t i = 0; i < count * o->ranks && is_good; i++) {
     for (int step = 0; step < REAPED; step++)
       if (reports[i].at_ns[step] - begin_ns > round->at_ns[step])
         round->at_ns[step] = reports[i].at_ns[step] - begin_ns;
@@ -266,13 +288,15 @@ static void rounds_print(uint32_t count, const struct round *rounds, uint32_t ro
 static bool size_read(const char *text, unsigned number, void *values) {
   struct options *o = values;
   o->size_count = number + 1;
-  return number < MAX_SIZES && rondo_kit_read_u32(text, 1, MAX_PROCESSES, &o->sizes[number]);
+  return number < MAX_SIZES && rondo_kit_read_u32(text, 1, MAX_RANKS, &o->sizes[number]);
 }
 
 int main(int argc, char **argv) {
   static const struct rondo_kit_option table[] = {
       {"collectives", 'c', "N", "Collectives that each process registers and runs (default 10)",
        RONDO_KIT_U32, offsetof(struct options, collectives), .low = 0, .high = MAX_COLLECTIVES},
+      {"ranks", 't', "N", "Ranks of each process, one thread each (default 1)", RONDO_KIT_U32,
+       offsetof(struct options, ranks), .low = 1, .high = MAX_RANKS},
       {"rounds", 'r', "N", "How often each job is started (default 5)", RONDO_KIT_U32,
        offsetof(struct options, rounds), .low = 1, .high = MAX_ROUNDS},
       {"child", 0, "FD", "Be a process of the job; for the program's own use", RONDO_KIT_U32,
@@ -284,10 +308,18 @@ int main(int argc, char **argv) {
       .args_doc = "[PROCESSES ...]",
       .doc = "Measures how long jobs of many processes take to start, register, run and end."};
   static struct round rounds[MAX_ROUNDS];
-  struct options o = {.collectives = 10, .rounds = 5, .sizes = {16, 64, 256}, .size_count = 3};
+  struct options o = {
+      .collectives = 10, .ranks = 1, .rounds = 5, .sizes = {16, 64, 256}, .size_count = 3};
   rondo_kit_command_read(&command, argc, argv, &o);
   if (o.child)
     return child_main(&o);
+  for (uint32_t i = 0; i < o.size_count; i++) {
+    if (o.sizes[i] > MAX_RANKS / o.ranks) {
+      fprintf(stderr, "bench_processes: %u processes with %u ranks each: at most %u ranks\n",
+              o.sizes[i], o.ranks, MAX_RANKS);
+      return 2;
+    }
+  }
   printf("processes");
   for (int step = 0; step < STEPS; step++)
     printf(" %10s", step_names[step]);
