@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "runtime/job/device_work.h"
 #include "runtime/job/match.h"
 #include "runtime/job/processes.h"
 
@@ -131,7 +132,7 @@ static void on_retry(void *arg) {
     a->is_behind = !ranks_go_again(job);
   (void)core_step(job, &event); // cannot fail
   rondo_agreeing_run(job);
-  pthread_mutex_unlock(&job->lock);
+  rondo_job_unlock(job);
 }
 
 // Without memory for the timer, the next event asks again.

@@ -254,6 +254,20 @@ static void members_publish(struct rondo_members *m) {
   free(l.ranks);
 }
 
+// Keeps the connections of the tree: its neighbours notice at once that a process has ended.
+static void members_keep_tree(struct rondo_members *m) {
+  const struct rondo_epoch *epoch = rondo_membership_epoch(m->core);
+  uint32_t processes[RONDO_EPOCH_CHILDREN + 1];
+  uint32_t count = 0;
+  if (rondo_epoch_is_member(epoch, m->self)) {
+    uint32_t parent = rondo_epoch_parent(epoch, m->self);
+    count = rondo_epoch_children(epoch, m->self, processes);
+    if (parent != RONDO_ROSTER_NOBODY)
+      processes[count++] = parent;
+  }
+  rondo_mesh_keep(m->mesh, processes, count);
+}
+
 static void members_on_opened(struct rondo_members *m, const struct rondo_shared_bytes *removals) {
   struct rondo_removal r;
   uint32_t at = 0;
@@ -264,6 +278,7 @@ static void members_on_opened(struct rondo_members *m, const struct rondo_shared
   while (rondo_removal_next(removals, &at, &r) == 1)
     members_remove(m, &l, &r);
   free(l.ranks);
+  members_keep_tree(m);
   if (!is_first)
     return;
   rondo_mesh_open(m->mesh);
@@ -454,6 +469,8 @@ static void members_on_add(struct rondo_members *m, const struct members_request
               m->topology ? "it joins too late" : "no memory");
   else
     members_join_again(m);
+  if (r->number == 0)
+    rondo_mesh_make_root(m->mesh);
 }
 
 static void members_on_drop(struct rondo_members *m, uint32_t rank) {
@@ -469,8 +486,6 @@ static void members_on_drop(struct rondo_members *m, uint32_t rank) {
 static void members_look_at_leaving(struct rondo_members *m) {
   if (!m->flush || (!rondo_mesh_is_flushed(m->mesh, m->flush) && rondo_now_ns() < m->flush_end_ns))
     return;
-  if (r->number == 0)
-    rondo_mesh_make_root(m->mesh);
   m->flush = 0;
   for (uint32_t r = 0; r < m->cfg.rank_count; r++) {
     if (!m->leaving[r])

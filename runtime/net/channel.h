@@ -79,6 +79,7 @@ struct rondo_channel {
   int fd;
   int is_local, is_connecting, is_paused, is_dead, is_starved;
   int is_cut;                            // the other side receives nothing any more
+  int closing;                           // for the owner; 0 at first
   uint64_t created_ns;                   // when the channel was created
   uint64_t welcome_ns;                   // of the configuration
   char remote[RONDO_ADDRESS_TEXT_BYTES]; // the other side, for messages

@@ -214,6 +214,7 @@ static void held_free(struct rondo_mesh_held *held) {
 
 void rondo_mesh_open(struct rondo_mesh *mesh) {
   mesh->is_open = 1;
+  rondo_mesh_close_set_timer(mesh);
   while (!STAILQ_EMPTY(&mesh->held)) {
     struct rondo_mesh_held *held = STAILQ_FIRST(&mesh->held);
     STAILQ_REMOVE_HEAD(&mesh->held, queued);
@@ -356,6 +357,7 @@ static struct rondo_mesh *mesh_create(const struct rondo_config *cfg) {
   STAILQ_INIT(&mesh->root_queue);
   mesh->cfg = *cfg;
   mesh->queue_bytes = RONDO_MESH_QUEUE_BYTES;
+  rondo_mesh_close_init(mesh);
   mesh->self = RONDO_MESH_NOBODY;
   return mesh;
 }
@@ -365,6 +367,7 @@ static void mesh_on_begin(void *arg) {
   struct event_base *base = rondo_event_loop_base(mesh->loop);
   mesh->task.call = mesh_on_commands;
   evtimer_assign(&mesh->tick, base, mesh_on_tick, mesh);
+  rondo_mesh_close_begin(mesh);
   rondo_listener_start(&mesh->listener);
   rondo_mesh_join_begin(mesh);
   mesh_on_commands(mesh);
@@ -410,6 +413,7 @@ void rondo_mesh_begin(struct rondo_mesh *mesh) { rondo_event_loop_post(mesh->loo
 void rondo_mesh_end(struct rondo_mesh *mesh) {
   mesh->is_ended = 1;
   evtimer_del(&mesh->tick);
+  evtimer_del(&mesh->idle);
   rondo_mesh_join_end(mesh);
   for (uint32_t i = 0; i < mesh->process_count; i++)
     rondo_mesh_peer_end(&mesh->peers[i]);

@@ -8,6 +8,9 @@
 // A process has one mesh per job, whatever the number of its ranks, and one control thread for all
 // its meshes. The control thread connects and authenticates in the background. No call waits.
 //
+// A connection that nobody has used for a while is closed, and made again for the next message. Its
+// end is not reported: nothing that was sent on it is lost.
+//
 // Messages are for set-up (descriptors, addresses, file descriptors of shared memory), not for
 // data. Messages from one process to another arrive whole, once and in order; if that is
 // impossible, `broke` or `cut` reports the process. The mesh proves that the sender knows the job's
@@ -130,6 +133,9 @@ void rondo_mesh_control(struct rondo_mesh *mesh, uint32_t to, struct rondo_share
 bool rondo_mesh_meet(struct rondo_mesh *mesh, uint32_t self, const struct rondo_topology *topology);
 // Delivers the messages that have come, and from now on all.
 void rondo_mesh_open(struct rondo_mesh *mesh);
+// Keeps the connections with these processes, and no longer those of the last call, although nobody
+// uses them. So this process notices at once that one of them has ended.
+void rondo_mesh_keep(struct rondo_mesh *mesh, const uint32_t *processes, uint32_t count);
 // The process is no longer in the job: drops what is queued for it except messages of membership,
 // and takes no messages for it or from it.
 void rondo_mesh_lose(struct rondo_mesh *mesh, uint32_t process);
@@ -161,6 +167,7 @@ uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
 // read as an array.
 struct rondo_mesh_counters {
   uint64_t connected, accepted; // authenticated connections made by and to this process
+  uint64_t closed;              // of these, closed in order because nobody used them
   uint64_t refused;             // connections that were not authenticated
   uint64_t sent, received;      // frames, handshakes included
   uint64_t sent_bytes, received_bytes;

@@ -66,6 +66,7 @@ void rondo_mesh_peer_end(struct rondo_mesh_peer *peer) {
   peer->out = NULL;
   peer->in = NULL;
   peer->line = NULL;
+  rondo_mesh_close_note(peer);
   peer_stop_dial(peer);
   peer_drop_queue(peer, true);
 }
@@ -89,9 +90,15 @@ static void peer_on_sent(void *owner, size_t bytes) {
 
 // ---------------------------------------------------------------- sending ---
 
+// True if there is a connection on which this process may send to the peer.
+static bool line_is_open(const struct rondo_mesh_peer *peer) {
+  return peer->line && !peer->line->closing;
+}
+
 static void line_send(struct rondo_mesh_peer *peer, struct rondo_channel_out *out) {
   peer->has_sent = 1;
   peer->has_carried |= out->head.type == RONDO_WIRE_MESSAGE;
+  rondo_mesh_close_note(peer);
   rondo_channel_send(peer->line, out);
 }
 
@@ -103,11 +110,13 @@ static void channel_send_number(struct rondo_channel *c, int type, uint64_t numb
 }
 
 // The process lives after a connection with it was cut. One of both has to go if messages may be
-// lost; the one with the lower number reports the other one.
+// lost; the one with the lower number reports the other one, unless it may have seen no cut.
 static void peer_close_gap(struct rondo_mesh_peer *peer) {
   bool has_gap = peer->has_gap;
+  bool reports_gap = peer->reports_gap || peer->mesh->self < peer_number(peer);
   peer->has_gap = 0;
-  if (has_gap && peer->mesh->self < peer_number(peer))
+  peer->reports_gap = 0;
+  if (has_gap && reports_gap)
     peer->mesh->events.broke(peer->mesh->arg, peer_number(peer),
                              "a connection with it was cut, and messages may be lost");
 }
@@ -120,6 +129,9 @@ static void line_open(struct rondo_mesh_peer *peer, struct rondo_channel *c) {
   peer->line = c;
   if (peer->dial.begin_ns)
     evtimer_del(&peer->dial.again);
+  rondo_mesh_close_note(peer);
+  if (c->closing)
+    return; // the other side has asked before rondo_mesh_meet: what waits goes on another one
   while ((out = STAILQ_FIRST(&peer->queue))) {
     STAILQ_REMOVE_HEAD(&peer->queue, queued);
     line_send(peer, out);
@@ -177,6 +189,8 @@ static bool mesh_on_message(struct rondo_mesh *mesh, uint32_t from, struct rondo
 static int mesh_on_frame(struct rondo_mesh *mesh, uint32_t from, struct rondo_channel *c,
                          struct rondo_channel_frame *frame) {
   struct rondo_wire_reader r = rondo_wire_read(&frame->wire);
+  if (c->closing & RONDO_MESH_CLOSE_ANSWERED)
+    return 0; // after CLOSE only CLOSED may come
   switch (frame->wire.head.type) {
   case RONDO_WIRE_MEMBERSHIP:
     mesh->events.control(mesh->arg, from, frame->wire.payload, frame->wire.head.size);
@@ -187,12 +201,50 @@ static int mesh_on_frame(struct rondo_mesh *mesh, uint32_t from, struct rondo_ch
     uint64_t number = rondo_wire_get_u64(&r);
     if (!rondo_wire_is_done(&r))
       return -1;
-    channel_send_number(c, RONDO_WIRE_FLUSHED, number);
+    if (!c->closing) // otherwise the end of the connection answers
+      channel_send_number(c, RONDO_WIRE_FLUSHED, number);
     return 1;
   }
+  case RONDO_WIRE_CLOSE:
+    if (!rondo_wire_is_done(&r))
+      return -1;
+    rondo_mesh_close_answer(mesh, c);
+    return 1;
   default:
     return 0;
   }
+}
+
+// The connection was closed in order, and each side has read all. Messages that wait go on another
+// one.
+static void line_finish(struct rondo_mesh_peer *peer, struct rondo_channel *c) {
+  if (peer->in == c)
+    peer->in = NULL;
+  else
+    peer->out = NULL;
+  if (peer->line == c)
+    peer->line = NULL;
+  rondo_channel_count(&peer->mesh->counters.closed, 1);
+  if (STAILQ_EMPTY(&peer->queue))
+    peer->flush_done = peer->flush_sent;
+  struct rondo_channel *other = peer->in ? peer->in : peer->out;
+  if (other) {
+    line_open(peer, other);
+    return;
+  }
+  peer->has_received = peer->has_sent = peer->has_carried = 0;
+  rondo_mesh_close_note(peer);
+  if (!STAILQ_EMPTY(&peer->queue))
+    peer_begin_dial(peer);
+}
+
+// CLOSED has come.
+static void line_on_answer(struct rondo_mesh_peer *peer, struct rondo_channel *c) {
+  c->closing |= RONDO_MESH_CLOSE_CONFIRMED;
+  if (!STAILQ_EMPTY(&c->queue))
+    return; // the answer of this side, on which the other one closes the connection
+  rondo_channel_close(c);
+  line_finish(peer, c);
 }
 
 static void line_on_frame(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame) {
@@ -201,10 +253,18 @@ static void line_on_frame(void *owner, struct rondo_channel *c, struct rondo_cha
   peer->has_received = 1;
   peer->has_carried |= frame->wire.head.type == RONDO_WIRE_MESSAGE;
   int is_done = mesh_on_frame(peer->mesh, peer_number(peer), c, frame);
-  if (is_done > 0)
+  bool is_empty = !is_done && rondo_wire_is_done(&r);
+  if (is_done > 0) {
+    rondo_mesh_close_note(peer);
     return;
-  if (!is_done && frame->wire.head.type == RONDO_WIRE_BYE && rondo_wire_is_done(&r)) {
+  }
+  if (is_empty && frame->wire.head.type == RONDO_WIRE_BYE) {
     rondo_mesh_peer_end(peer); // it has left
+    return;
+  }
+  if (is_empty && frame->wire.head.type == RONDO_WIRE_CLOSED &&
+      c->closing & RONDO_MESH_CLOSE_ASKED) {
+    line_on_answer(peer, c);
     return;
   }
   uint64_t number = rondo_wire_get_u64(&r);
@@ -219,12 +279,17 @@ static void line_on_closed(void *owner, struct rondo_channel *c, int how, const 
   struct rondo_mesh_peer *peer = owner;
   struct rondo_mesh *mesh = peer->mesh;
   bool is_accepted = peer->in == c;
+  if (rondo_mesh_close_is_done(c, how)) {
+    line_finish(peer, c);
+    return;
+  }
   if (is_accepted)
     peer->in = NULL;
   else
     peer->out = NULL;
   if (peer->line == c)
     peer->line = NULL;
+  rondo_mesh_close_note(peer);
   if (mesh->says_bye) { // the process has read the goodbye, or has ended
     if (rondo_mesh_peer_is_idle(peer))
       peer->is_over = 1;
@@ -240,6 +305,7 @@ static void line_on_closed(void *owner, struct rondo_channel *c, int how, const 
   if (peer->in || peer->out || (is_accepted && !peer->has_received && !peer->has_sent))
     return;
   peer->has_gap |= peer->has_carried;
+  peer->reports_gap |= c->closing;
   peer->has_carried = 0;
   if (!peer->is_lost)
     peer_begin_dial(peer);
@@ -267,6 +333,10 @@ static uint32_t peer_places(const struct rondo_mesh_peer *peer) {
 static void peer_retry(struct rondo_mesh_peer *peer, int how, bool is_refused, const char *why) {
   struct rondo_mesh *mesh = peer->mesh;
   uint64_t now_ns = rondo_now_ns();
+  if (how == RONDO_WIRE_REFUSE_TWICE && STAILQ_EMPTY(&peer->queue) && !peer->has_gap) {
+    peer->flush_done = peer->flush_sent; // it lives, and all went on a connection that has ended
+    return;
+  }
   if (how == RONDO_WIRE_REFUSE_LATE || how == RONDO_WIRE_REFUSE_TWICE ||
       how == RONDO_CHANNEL_UNREACHABLE)
     peer->dial.begin_ns = now_ns;
@@ -353,12 +423,13 @@ void rondo_mesh_peer_send(struct rondo_mesh *mesh, uint32_t to, struct rondo_cha
     rondo_mesh_drop_frame(mesh, out);
     return;
   }
-  if (peer->line) {
+  if (line_is_open(peer)) {
     line_send(peer, out);
     return;
   }
   STAILQ_INSERT_TAIL(&peer->queue, out, queued);
-  peer_begin_dial(peer);
+  if (!peer->line)
+    peer_begin_dial(peer);
 }
 
 bool rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer) {
@@ -369,13 +440,14 @@ void rondo_mesh_peer_flush(struct rondo_mesh_peer *peer, uint64_t number) {
   if (rondo_mesh_peer_is_idle(peer) || peer->is_lost)
     return;
   peer->flush_sent = number;
-  if (peer->line)
+  if (line_is_open(peer))
     channel_send_number(peer->line, RONDO_WIRE_FLUSH, number);
 }
 
-// A connection that is being made carries the goodbye after the messages that wait for it.
+// A connection that is being made carries the goodbye after the messages that wait for it. One that
+// is being closed ends without.
 void rondo_mesh_peer_bye(struct rondo_mesh_peer *peer) {
-  if (peer->line)
+  if (line_is_open(peer))
     rondo_channel_send_bytes(peer->line, RONDO_WIRE_BYE, NULL, 0);
 }
 
@@ -393,9 +465,9 @@ static void early_on_frame(void *owner, struct rondo_channel *c,
 
 static void early_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
   struct rondo_mesh *mesh = owner;
-  (void)how;
   LIST_REMOVE(c, listed);
-  mesh->events.cut(mesh->arg, c->handshake.hello.from, false, why);
+  if (!rondo_mesh_close_is_done(c, how))
+    mesh->events.cut(mesh->arg, c->handshake.hello.from, false, why);
 }
 
 static const struct rondo_channel_events early_events = {.frame = early_on_frame,
@@ -405,7 +477,7 @@ void rondo_mesh_peer_send_early(struct rondo_mesh *mesh, uint32_t to,
                                 struct rondo_channel_out *out) {
   struct rondo_channel *c;
   LIST_FOREACH (c, &mesh->early, listed)
-    if (c->handshake.hello.from == to)
+    if (c->handshake.hello.from == to && !c->closing)
       break;
   if (c)
     rondo_channel_send(c, out);
@@ -420,7 +492,8 @@ int rondo_mesh_peer_admit(void *arg, const struct rondo_channel *c) {
     return 0; // refused once it is authenticated
   const struct rondo_mesh_peer *peer = &mesh->peers[from];
   bool is_made_here = peer->out || (peer->dial.channel && mesh->self < from);
-  return is_made_here && !peer->is_over ? RONDO_WIRE_REFUSE_TWICE : 0;
+  bool is_closing = peer->in && peer->in->closing;
+  return (is_made_here || is_closing) && !peer->is_over ? RONDO_WIRE_REFUSE_TWICE : 0;
 }
 
 // Assigns a connection to the peer that made it.

@@ -3,16 +3,24 @@
 //   mesh.c        calls of other threads, start and end
 //   mesh_join.c   the way to the root
 //   mesh_peer.c   connections to and from the other processes
+//   mesh_close.c  which of them are closed, and when
 //
 // `lock` guards what other threads read or write; the control thread owns the rest.
 //
 // Two processes have one connection with each other, made by the one that first has a message. If
 // both make one at the same time, the process with the higher number gives way: the other one
 // refuses its connection with RONDO_WIRE_REFUSE_TWICE before any message is sent, and it sends on
-// the connection that comes. A connection that is authenticated is not given up while both
-// processes are in the job, so either side may send on it at once. In rare cases, such as after a
-// failed attempt, both connections are made. Then each process goes on sending where it has begun
-// to, so that its messages stay in order, and receives on both.
+// the connection that comes. Either side may send on an authenticated connection at once, because
+// it ends only as below while both processes are in the job. In rare cases, such as after a failed
+// attempt, both connections are made. Then each process goes on sending where it has begun to, so
+// that its messages stay in order, and receives on both.
+//
+// A connection that nobody uses is closed in order. One side sends CLOSE and then nothing more on
+// it; the other side answers with CLOSED, after all that it has sent before. The side that receives
+// CLOSED has read all and knows that all it has sent was read. It closes the socket, which tells
+// the other side the same. If both sides send CLOSE, both answer. Messages that come meanwhile wait
+// for the end of the connection and go on a new one, so they stay in order. A process refuses a new
+// connection with RONDO_WIRE_REFUSE_TWICE until the old one has ended here too.
 //
 // If a connection is cut, both processes connect again, to see whether the other one lives. If it
 // does, and messages may be lost, the one with the lower number reports the other one: one of them
@@ -43,6 +51,13 @@ struct rondo_mesh_command {
   void *arg;
 };
 
+// How far a connection is closed: bits of struct rondo_channel's `closing`.
+enum rondo_mesh_closing {
+  RONDO_MESH_CLOSE_ASKED = 1,    // this side has sent CLOSE
+  RONDO_MESH_CLOSE_ANSWERED = 2, // this side has received CLOSE and sent CLOSED
+  RONDO_MESH_CLOSE_CONFIRMED = 4 // this side has received CLOSED
+};
+
 // Attempts to connect, one after another until one succeeds.
 struct rondo_mesh_dial {
   struct rondo_channel *channel; // of the current attempt, or null
@@ -61,9 +76,15 @@ struct rondo_mesh_peer {
   int has_received, has_sent;     // a frame has come, or was sent
   int has_carried;                // a message has come, or was sent, since the connection was made
   int has_gap;                    // a connection that had carried messages was cut
+  int reports_gap;                // the other process may take that cut for a close
   int is_lost;                    // written under the lock
   int is_over;                    // it has ended or left: no more connections
   uint64_t flush_sent, flush_done;
+  int is_kept; // its connection is not closed when nobody uses it
+  // In `unkept` while a connection with it may be closed.
+  TAILQ_ENTRY(rondo_mesh_peer) listed;
+  int is_listed;
+  uint64_t used_ns; // when the connection was last used
   struct rondo_mesh_dial dial;
   struct rondo_channel_queue queue; // frames to send once connected
 };
@@ -106,6 +127,12 @@ struct rondo_mesh {
   uint64_t held_bytes;
   int is_open, says_bye, is_ended;
   uint64_t flush_number;
+  // Peers with connections that may be closed, the least recently used first. One is closed after
+  // `idle_ns` without use. If they are more than `idle_most`, it is closed after `rest_ns`.
+  TAILQ_HEAD(, rondo_mesh_peer) unkept;
+  uint32_t unkept_count, idle_most;
+  uint64_t idle_ns, rest_ns;
+  struct event idle;
   struct event tick;
   void (*on_tick)(void *arg);
   LIST_HEAD(, rondo_mesh_command) timers;
@@ -133,7 +160,7 @@ void rondo_mesh_join_end(struct rondo_mesh *mesh);
 void rondo_mesh_join_send(struct rondo_mesh *mesh, struct rondo_channel_out *out);
 
 // mesh_peer.c
-// Refuses a connection of a process with which this process makes one itself.
+// Refuses a connection of a process with which this process makes or closes one itself.
 int rondo_mesh_peer_admit(void *arg, const struct rondo_channel *c);
 // Takes an authenticated connection from the listener.
 void rondo_mesh_peer_accept(void *arg, struct rondo_channel *c);
@@ -150,6 +177,18 @@ bool rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer);
 void rondo_mesh_peer_flush(struct rondo_mesh_peer *peer, uint64_t number);
 void rondo_mesh_peer_bye(struct rondo_mesh_peer *peer);
 void rondo_mesh_drop_frame(struct rondo_mesh *mesh, struct rondo_channel_out *out);
+
+// mesh_close.c
+void rondo_mesh_close_init(struct rondo_mesh *mesh);
+void rondo_mesh_close_begin(struct rondo_mesh *mesh);
+// Looks after `idle_ns`, or `rest_ns`, for connections to close.
+void rondo_mesh_close_set_timer(struct rondo_mesh *mesh);
+// The connection with the peer is new, was used, is being closed or has ended.
+void rondo_mesh_close_note(struct rondo_mesh_peer *peer);
+// Answers CLOSE, which has come on this connection.
+void rondo_mesh_close_answer(struct rondo_mesh *mesh, struct rondo_channel *c);
+// True if the connection, which has ended so, was closed in order.
+bool rondo_mesh_close_is_done(const struct rondo_channel *c, int how);
 
 struct rondo_channel_config rondo_mesh_channels(struct rondo_mesh *mesh,
                                                 const struct rondo_channel_events *events,

@@ -350,7 +350,7 @@ static bool head_is_valid(const struct rondo_wire_head *h, bool is_authenticated
            !h->subtype && h->size <= RONDO_WIRE_UNAUTHENTICATED_BYTES;
   if (h->type != RONDO_WIRE_MESSAGE && (h->fd_count || h->subtype))
     return false;
-  return h->type >= RONDO_WIRE_MEMBERSHIP && h->type <= RONDO_WIRE_MESSAGE &&
+  return h->type >= RONDO_WIRE_MEMBERSHIP && h->type <= RONDO_WIRE_CLOSED &&
          h->fd_count <= RONDO_WIRE_FDS && h->size <= RONDO_WIRE_AUTHENTICATED_BYTES;
 }
 

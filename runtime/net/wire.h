@@ -13,7 +13,7 @@
 #include "runtime/net/topology.h"
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 6u
+#define RONDO_WIRE_VERSION 7u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u
@@ -37,7 +37,10 @@ enum rondo_wire_type {
   RONDO_WIRE_FLUSH = 17,      // between peers: asks for a FLUSHED with the same number
   RONDO_WIRE_FLUSHED = 18,    // all that the receiver has sent before the FLUSH has been read
   RONDO_WIRE_BYE = 19,        // the sender's last frame; the receiver closes the connection
-  RONDO_WIRE_MESSAGE = 20     // between peers: a message of the mesh's user
+  RONDO_WIRE_MESSAGE = 20,    // between peers: a message of the mesh's user
+  // Between peers, on a connection that is to be closed (runtime/net/mesh_close.c).
+  RONDO_WIRE_CLOSE = 21, // asks; the sender's last frame there, except a CLOSED
+  RONDO_WIRE_CLOSED = 22 // answers; the sender's last frame there
 };
 
 // What a connection is for.

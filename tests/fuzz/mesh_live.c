@@ -74,7 +74,7 @@ static void say(int fd, struct rondo_handshake *p, struct rondo_fuzz_input *in) 
   while (in->size) {
     uint8_t bytes[FRAME_BYTES];
     struct rondo_wire_head head = {.version = RONDO_WIRE_VERSION};
-    head.type = (uint8_t)(RONDO_WIRE_MEMBERSHIP + rondo_fuzz_take(in, 1) % 6);
+    head.type = (uint8_t)(RONDO_WIRE_MEMBERSHIP + rondo_fuzz_take(in, 1) % 8);
     head.size = (uint32_t)rondo_fuzz_take(in, 1);
     head.size = head.size < in->size ? head.size : (uint32_t)in->size;
     uint8_t *end = fill_frame(bytes, &head, p, in);

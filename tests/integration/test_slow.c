@@ -13,7 +13,7 @@
 #include "runtime/net/job_address.h"
 #include "runtime/net/job_root.h"
 #include "runtime/job/members.h"
-#include "runtime/net/mesh.h"
+#include "runtime/net/mesh_state.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 
@@ -169,9 +169,18 @@ static void on_trouble(void *arg, uint32_t process, const char *text) {
   _exit(1);
 }
 
+static bool may_be_cut;
+static uint32_t broken;
+
 static void on_cut(void *arg, uint32_t process, bool is_proven, const char *text) {
-  (void)is_proven;
-  on_trouble(arg, process, text);
+  if (is_proven || !may_be_cut)
+    on_trouble(arg, process, text);
+}
+
+static void on_broke(void *arg, uint32_t process, const char *text) {
+  if (!may_be_cut)
+    on_trouble(arg, process, text);
+  broken++;
 }
 
 static void on_waits(void *arg, const char *text) { (void)arg, (void)text; }
@@ -209,7 +218,7 @@ static void mesh_open(const struct rondo_config *cfg) {
   static const struct rondo_mesh_events events = {.control = on_control,
                                                   .receive = on_receive,
                                                   .cut = on_cut,
-                                                  .broke = on_trouble,
+                                                  .broke = on_broke,
                                                   .waits = on_waits,
                                                   .failed = on_failed};
   assert_int_equal(rondo_mesh_start(cfg, &events, NULL, &rondo_members_gatherer, &mesh),
@@ -331,6 +340,122 @@ static void a_goodbye_is_read_also_when_nothing_can_be_sent_any_more(void **stat
   mesh_close();
 }
 
+// ------------------------------------------------------------------- a close ---
+
+static const struct rondo_wire_writer empty = {.bytes = (uint8_t[1]){0}};
+static const struct rondo_mesh_send hello = {.to = 1, .bytes = "hello", .size = 5};
+
+static void line_expect(struct line *line, int type) {
+  assert_int_equal(line_receive(line).head.type, type);
+}
+
+static void line_expect_end(struct line *line) {
+  assert_int_equal(recv(line->fd, line->bytes, sizeof line->bytes, 0), 0);
+  close(line->fd);
+}
+
+static void on_idle(void *arg) {
+  (void)arg;
+  mesh->idle_ns = 1;
+  rondo_mesh_close_set_timer(mesh);
+  (void)sem_post(&is_done);
+}
+
+static void on_nothing(void *arg) {
+  (void)arg;
+  (void)sem_post(&is_done);
+}
+
+// A mesh that sends a message to the test.
+static void mesh_open_line(struct line *line) {
+  struct rondo_config cfg = job_listen();
+  mesh_open(&cfg);
+  control_thread_run(on_meet);
+  received = broken = 0;
+  may_be_cut = false;
+  assert_int_equal(rondo_mesh_send(mesh, &hello), RONDO_SUCCESS);
+  line_admit(line, member);
+  line_prove(line);
+  line_expect(line, RONDO_WIRE_MESSAGE);
+}
+
+// The next message comes on another connection.
+static void line_expect_another(struct line *line) {
+  line_admit(line, member);
+  line_prove(line);
+  line_expect(line, RONDO_WIRE_MESSAGE);
+  mesh_close();
+  close(line->fd);
+  assert_int_equal(broken, 0);
+}
+
+// The mesh reads all that the process sends before its answer, and sends nothing until then.
+static void a_process_may_send_until_it_answers_a_close(void **state) {
+  (void)state;
+  struct line line;
+  mesh_open_line(&line);
+  control_thread_run(on_idle);
+  line_expect(&line, RONDO_WIRE_CLOSE);
+  assert_int_equal(rondo_mesh_send(mesh, &hello), RONDO_SUCCESS);
+  for (int i = 0; i < 8; i++)
+    line_send(&line, RONDO_WIRE_MESSAGE, &empty);
+  line_send(&line, RONDO_WIRE_CLOSED, &empty);
+  line_expect_end(&line);
+  line_expect_another(&line);
+  assert_int_equal(received, 8);
+}
+
+// The mesh answers a close, and sends nothing until the process has closed the connection.
+static void a_close_is_answered_after_what_was_sent(void **state) {
+  (void)state;
+  struct line line;
+  mesh_open_line(&line);
+  line_send(&line, RONDO_WIRE_MESSAGE, &empty);
+  assert_int_equal(rondo_mesh_send(mesh, &hello), RONDO_SUCCESS);
+  control_thread_run(on_nothing);
+  line_send(&line, RONDO_WIRE_CLOSE, &empty);
+  line_expect(&line, RONDO_WIRE_MESSAGE);
+  line_expect(&line, RONDO_WIRE_CLOSED);
+  assert_int_equal(rondo_mesh_send(mesh, &hello), RONDO_SUCCESS);
+  control_thread_run(on_nothing);
+  assert_int_equal(recv(line.fd, line.bytes, 1, MSG_DONTWAIT), -1);
+  close(line.fd);
+  line_expect_another(&line);
+  assert_int_equal(received, 1);
+}
+
+// Both sides ask at the same time: both answer.
+static void both_may_close_at_the_same_time(void **state) {
+  (void)state;
+  struct line line;
+  mesh_open_line(&line);
+  control_thread_run(on_idle);
+  line_expect(&line, RONDO_WIRE_CLOSE);
+  line_send(&line, RONDO_WIRE_CLOSE, &empty);
+  line_send(&line, RONDO_WIRE_CLOSED, &empty);
+  line_expect(&line, RONDO_WIRE_CLOSED);
+  close(line.fd);
+  assert_int_equal(rondo_mesh_send(mesh, &hello), RONDO_SUCCESS);
+  line_expect_another(&line);
+}
+
+// A connection that ends before the answer was cut: messages may be lost.
+static void a_close_without_an_answer_is_a_cut(void **state) {
+  (void)state;
+  struct line line;
+  mesh_open_line(&line);
+  may_be_cut = true;
+  control_thread_run(on_idle);
+  line_expect(&line, RONDO_WIRE_CLOSE);
+  close(line.fd);
+  line_admit(&line, member); // it looks whether the process lives
+  line_prove(&line);
+  line_expect(&line, RONDO_WIRE_CLOSE); // nobody uses this connection either
+  mesh_close();
+  close(line.fd);
+  assert_int_equal(broken, 1);
+}
+
 // ------------------------------------------------------------ a full queue ---
 
 static bool always_full(struct rondo_members *m) {
@@ -366,6 +491,10 @@ int main(void) {
       RONDO_NAMED_TEST("slow", a_process_that_has_no_time_for_a_handshake_is_not_lost),
       RONDO_NAMED_TEST("slow", a_root_that_has_no_time_for_a_handshake_is_tried_again),
       RONDO_NAMED_TEST("slow", a_goodbye_is_read_also_when_nothing_can_be_sent_any_more),
+      RONDO_NAMED_TEST("slow", a_process_may_send_until_it_answers_a_close),
+      RONDO_NAMED_TEST("slow", a_close_is_answered_after_what_was_sent),
+      RONDO_NAMED_TEST("slow", both_may_close_at_the_same_time),
+      RONDO_NAMED_TEST("slow", a_close_without_an_answer_is_a_cut),
       RONDO_NAMED_TEST("slow", a_registration_waits_outside_while_the_mesh_is_full),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
