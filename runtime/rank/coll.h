@@ -2,8 +2,12 @@
 #ifndef RONDO_RUNTIME_RANK_COLL_H
 #define RONDO_RUNTIME_RANK_COLL_H
 
+#include <assert.h>
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/platform.h"
 #include "daemon/plan/plan.h"
 #include "runtime/job/registration.h"
 #include "runtime/rank/flight.h"
@@ -41,33 +45,39 @@ struct rondo_exchange {
 
 // A registered collective. The memory stays until the context is destroyed, so that a stale handle
 // can be checked. `generation` is odd while the entry is in use.
+//
+// What each run reads or writes is in the first RONDO_LINE_BYTES: many collectives in flight are
+// touched in any order, and each line costs a miss.
 struct rondo_coll {
-  uint32_t index;
+  alignas(RONDO_LINE_BYTES) uint32_t index;
   uint32_t generation;
+  struct rondo_flight_tag tag;
+  uint64_t send_bytes, recv_bytes;      // of the user's buffers
+  uint64_t submitted;                   // runs
+  uint64_t completed;                   // release; runs end in order
+  struct rondo_run_record *head, *tail; // outstanding runs in order
+  struct rondo_run_record *unpushed;    // the first of them that is not on the device
+  uint64_t failed_from;                 // the first run that failed; 0: none
+  uint32_t on_device;                   // runs pushed and not ended; at most RONDO_DEVICE_RUNS
+  uint16_t block_count;                 // that take part
+  uint16_t used_buffers;                // by this rank: 1 send, 2 receive, 3 both
+  uint64_t inline_run; // the run whose CQE may stay in the CQ (inline_run.h); 0: none
+
+  uint64_t in_place_bytes; // distance of the two buffers when in place
   struct rondo_collective_desc desc;
   uint32_t *members; // ranks of the group, by position
-  struct rondo_flight_tag tag;
   struct rondo_registration registration;
   struct rondo_plan plan;
   struct rondo_exchange *exchange; // all-to-all-v; else null
   void *contexts; // device memory: contexts, ops of the plan, endpoints of its peers
-  uint64_t send_bytes, recv_bytes; // of the user's buffers
-  uint64_t in_place_bytes;         // distance of the two buffers when in place
-  uint32_t used_buffers;           // by this rank: 1 send, 2 receive, 3 both
-  uint64_t submitted;
-  uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
-  uint64_t completed;   // release; runs end in order
-  uint64_t failed_from; // the first run that failed; 0: none
-  uint64_t inline_run;  // the run whose CQE may stay in the CQ (inline_run.h); 0: none
   int failed_status;
   int in_overflow;
-  struct rondo_run_record *head, *tail; // outstanding runs in order
-  struct rondo_run_record *unpushed;    // the first of them that is not on the device
-  uint32_t holders;                     // calls that keep it registered
-  uint32_t replays;                     // captured calls whose graphs still exist
-  struct rondo_coll_stream *streams;    // guarded by the rank's stream_lock
-  struct rondo_coll *next;              // in the free list or the overflow list
+  uint32_t holders;                  // calls that keep it registered
+  uint32_t replays;                  // captured calls whose graphs still exist
+  struct rondo_coll_stream *streams; // guarded by the rank's stream_lock
+  struct rondo_coll *next;           // in the free list or the overflow list
 };
+static_assert(offsetof(struct rondo_coll, in_place_bytes) == RONDO_LINE_BYTES, "see there");
 
 // The collective of a handle, or null. The caller holds the rank's lock or has pinned the rank.
 struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);

@@ -223,9 +223,9 @@ static int table_check_room(struct rondo_rank *rank, struct rondo_id id) {
 
 // ---------------------------------------------------------------- building ---
 
-static uint32_t coll_find_used_buffers(const struct rondo_coll *coll) {
+static uint16_t coll_find_used_buffers(const struct rondo_coll *coll) {
   int is_root = coll->registration.position == coll->desc.root;
-  uint32_t not_empty = (coll->send_bytes ? 1u : 0u) | (coll->recv_bytes ? 2u : 0u);
+  uint16_t not_empty = (uint16_t)((coll->send_bytes ? 1u : 0u) | (coll->recv_bytes ? 2u : 0u));
   switch (coll->desc.kind) {
   case RONDO_REDUCE:
   case RONDO_GATHER:
@@ -374,7 +374,9 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
 
 // Makes the collective visible to callers. The rank's lock is held.
 static void coll_publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
-  coll->on_device = coll->failed_from = 0;
+  coll->on_device = 0;
+  coll->failed_from = 0;
+  coll->block_count = (uint16_t)coll->registration.shape.blocks;
   rondo_store_relaxed_u64(&coll->submitted, rank->manual.first_run);
   coll->failed_status = RONDO_SUCCESS;
   rondo_store_relaxed_u64(&coll->completed, coll->submitted);

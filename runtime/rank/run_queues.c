@@ -36,7 +36,7 @@ struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
   struct rondo_sqe e = {0};
   e.collective = coll->index;
   e.generation = coll->generation;
-  e.block_count = coll->registration.shape.blocks;
+  e.block_count = coll->block_count;
   e.run = record->number;
   e.send = (uint64_t)(uintptr_t)record->args.send;
   e.recv = (uint64_t)(uintptr_t)record->args.recv;

@@ -41,7 +41,9 @@ uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
 // run may have ended already. Any thread.
 static inline void rondo_binding_wake(const struct rondo_transports *t,
                                       struct rondo_communicator *comm) {
-  if (rondo_load_seq_cst_u32(&comm->link_set.is_asleep)) // P4
+  // Without a proxy there are no such links, and the communicator's line is not touched.
+  if (rondo_load_acquire_u64(&t->proxy_address) &&       // P2
+      rondo_load_seq_cst_u32(&comm->link_set.is_asleep)) // P4
     rondo_proxy_wake(t->proxy, &comm->link_set);
 }
 
