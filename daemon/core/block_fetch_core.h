@@ -8,11 +8,9 @@
 // of the collective has ended.
 RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *entry,
                                  uint64_t now_ns) {
-  struct rondo_active_slot *slot = rondo_slot_of_entry(b, entry);
-  struct rondo_task_context *c = &slot->context;
+  struct rondo_task_context *c = rondo_block_entry_context(b, entry);
   struct rondo_task_run run = {entry->send, entry->recv, entry->run, entry->stream, entry->ticket};
   bool is_private = (entry->flags & RONDO_SQE_PRIVATE) != 0;
-  slot->dirty = 1;
   rondo_counter_add(&b->counters.fetched, 1);
   if (c->state.phase != RONDO_PHASE_IDLE) {
     c->state.queued = run;
@@ -22,7 +20,6 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
   }
   rondo_context_begin(c, &run, is_private, now_ns);
   rondo_block_set_ready(b, entry->collective);
-  slot->blocked_since_ns = 0;
   uint32_t task = rondo_task_make(entry->collective, c->fixed.urgency);
   bool sorted = b->daemon->policy.order == RONDO_ORDER_PRIORITY;
   bool was_empty = b->queue.count == 0;

@@ -59,14 +59,25 @@ RONDO_FN struct rondo_active_slot *rondo_slot_at_cursor(struct rondo_block *b) {
   return rondo_slot_of_task(b, rondo_task_index(rondo_task_queue_current(&b->queue)));
 }
 
-// The active slot of a fetched entry. Its slot may hold a collective that had the same index
-// before.
-RONDO_FN struct rondo_active_slot *rondo_slot_of_entry(struct rondo_block *b,
-                                                       const struct rondo_sqe *entry) {
-  struct rondo_active_slot *slot = rondo_slot_of_task(b, entry->collective);
-  if (slot->context.fixed.generation == entry->generation || RONDO_FAULT(STALE_SLOT))
-    return slot;
-  return rondo_slot_fill(b, entry->collective);
+// The context of a fetched entry, to be written. Its active slot may hold a collective that had the
+// same index before. If other collectives are queued, a context that is in no slot is changed where
+// it is saved: it may have left a slot again before it is scheduled.
+RONDO_FN struct rondo_task_context *rondo_block_entry_context(struct rondo_block *b,
+                                                              const struct rondo_sqe *entry) {
+  uint32_t index = entry->collective;
+  struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+  bool is_found = rondo_slot_find(b, index) != NULL;
+  bool is_stale = is_found && slot->context.fixed.generation != entry->generation;
+  if (is_stale && !RONDO_FAULT(STALE_SLOT)) {
+    slot->occupied = 0;
+    is_found = false;
+  }
+  if (!is_found && b->queue.count)
+    return rondo_table_context(b->daemon->table, index, b->index);
+  if (!is_found)
+    slot = rondo_slot_fill(b, index);
+  slot->dirty = 1;
+  return &slot->context;
 }
 
 // Makes `current` the endpoint of peer `peer`; `bound` is the peer whose endpoint it is until then.

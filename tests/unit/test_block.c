@@ -375,7 +375,8 @@ static void contexts_are_saved_only_when_they_have_changed(void **state) {
   assert_int_equal(counters(0)->context_loads, 2);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(step(0, QUIT_NS), RONDO_STEP_QUIT);
-    assert_int_equal(counters(0)->context_saves, 2); // what was fetched, and once
+    assert_int_equal(counters(0)->context_saves,
+                     1); // once; the other was fetched where it is saved
     rondo_block_start(sides[0].block, now_ns);
   }
   end_two_stuck();
@@ -488,6 +489,22 @@ static void conflicting_contexts_take_turns_in_one_slot(void **state) {
     for (int k = 0; k < 2; k++)
       for (uint32_t e = 0; e < COUNT; e++)
         assert_int_equal(out[i][k][e], data[0][k][e] + data[1][k][e]);
+  close_sides();
+}
+
+static void a_fetched_context_is_loaded_only_when_it_is_scheduled(void **state) {
+  enum { MANY = 2 * RONDO_ACTIVE_SLOTS };
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  for (uint32_t k = 0; k < MANY; k++) {
+    submit(1, enter(1, k, COUNT, 0), data[0], data[1]);
+    submit(0, enter(0, k, COUNT, 0), data[0], data[1]);
+  }
+  pump();
+  assert_int_equal(counters(0)->ended, MANY);
+  assert_in_range(counters(0)->context_loads, MANY, 2 * MANY); // it sends, and it receives
   close_sides();
 }
 
@@ -711,6 +728,7 @@ int main(void) {
       RONDO_NAMED_TEST("block", without_preemption_half_done_work_is_never_left),
       RONDO_NAMED_TEST("block", a_block_goes_on_where_it_quit),
       RONDO_NAMED_TEST("block", conflicting_contexts_take_turns_in_one_slot),
+      RONDO_NAMED_TEST("block", a_fetched_context_is_loaded_only_when_it_is_scheduled),
       RONDO_NAMED_TEST("block", a_reused_entry_is_not_taken_for_the_old_one),
       RONDO_NAMED_TEST("block", the_urgent_go_first),
       RONDO_NAMED_TEST("block", a_step_is_bounded),
