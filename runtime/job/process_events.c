@@ -63,13 +63,13 @@ static void rank_lose(struct rondo_job *job, uint32_t rank, int left) {
   if (job->gone[rank])
     return;
   job->gone[rank] = left ? RONDO_RANK_LEFT : RONDO_RANK_LOST;
-  RONDO_JOB_CALL(job, lost, job, rank);
   struct rondo_match_entry *next = NULL;
   for (struct rondo_match_entry *m = LIST_FIRST(&job->entry_list); m; m = next) {
     next = LIST_NEXT(m, listed);
     rondo_match_lost(job, m, rank, left);
   }
   rondo_agreeing_lose(job, rank);
+  RONDO_JOB_CALL(job, lost, job, rank);
 }
 
 static void process_lose(struct rondo_job *job, uint32_t process) {

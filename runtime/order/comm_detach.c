@@ -25,7 +25,7 @@ static const struct rondo_detachment *detachment_of(const struct rondo_bounded_n
   return &((const struct kept_detachment *)l)->is;
 }
 
-static bool end_has_detached(const struct rondo_comm_end *end, uint32_t rank) {
+bool rondo_comm_has_detached(const struct rondo_comm_end *end, uint32_t rank) {
   for (struct rondo_bounded_node *l = end->detached; l; l = l->next)
     if (detachment_of(l)->rank == rank)
       return true;
@@ -77,7 +77,7 @@ void rondo_comm_detach(struct rondo_comm_end *end) {
     d.to = end->members[i];
     d.sent = series_calls(end->series[1 + i]);
     d.received = series_calls(end->series[1 + end->nranks + i]);
-    if (i != end->position && !end_has_detached(end, d.to))
+    if (i != end->position && !rondo_comm_has_detached(end, d.to))
       detachment_deliver(end->rank->job, &d);
   }
 }

@@ -8,6 +8,7 @@
 #ifndef RONDO_RUNTIME_ORDER_COMM_DETACH_H
 #define RONDO_RUNTIME_ORDER_COMM_DETACH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/order/bounded_list.h"
@@ -34,6 +35,8 @@ void rondo_comm_attach(struct rondo_comm_end *end);
 // Frees the detachments of an end.
 void rondo_comm_free_detachments(struct rondo_comm_end *end);
 
+// True if the member `rank` has told this end that it has detached.
+bool rondo_comm_has_detached(const struct rondo_comm_end *end, uint32_t rank);
 // Finds a member that detached after fewer calls of the series than this rank has made, and writes
 // that member's number of calls to `made`. Null if there is none.
 const struct rondo_detachment *rondo_comm_find_detached(const struct rondo_comm_end *end,

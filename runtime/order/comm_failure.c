@@ -7,6 +7,7 @@
 
 #include "runtime/job/match.h"
 #include "runtime/job/processes.h"
+#include "runtime/order/comm_detach.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/order/comms.h"
 #include "runtime/order/bounded_list.h"
@@ -54,9 +55,48 @@ static void failure_keep(struct rondo_job *job, const struct failure_message *n)
   rondo_bounded_list_add(&rondo_comms_of(job)->failures, &fresh->link, RONDO_MAX_KEPT_FAILURES);
 }
 
+// The first member that is lost, or UINT32_MAX. A rank that had destroyed its end before needs no
+// mention: it takes no part any more.
+static uint32_t end_find_lost(const struct rondo_comm_end *end) {
+  const uint8_t *gone = end->rank->job->gone; // null: all ranks are in this process
+  for (uint32_t i = 0; i < end->nranks && gone; i++)
+    if (gone[end->members[i]] == RONDO_RANK_LOST && !rondo_comm_has_detached(end, end->members[i]))
+      return end->members[i];
+  return UINT32_MAX;
+}
+
+// Marks an end failed if a member of it is lost. Returns true if it has marked it.
+static bool end_mark_lost(struct rondo_job *job, struct rondo_comm_end *end) {
+  char why[RONDO_REASON_BYTES];
+  uint32_t rank = end_find_lost(end);
+  if (rank == UINT32_MAX || rondo_load_relaxed_u32(&end->owner.failed))
+    return false;
+  rondo_reason_of_rank(rank, RONDO_ERR_PEER, why, sizeof why);
+  end_mark(job, end, RONDO_ERR_PEER, why);
+  return true;
+}
+
+void rondo_failures_lose(struct rondo_job *job, uint32_t rank) {
+  if (job->gone[rank] != RONDO_RANK_LOST || RONDO_FAULT(COMM_FAILS_ALONE))
+    return;
+  for (uint32_t r = 0; r < job->rank_count; r++) {
+    struct rondo_rank *here = rondo_rank_of(job->members[r]);
+    if (!here)
+      continue;
+    pthread_mutex_lock(&here->comms_lock);
+    for (struct rondo_comm_end *end = here->comms; end; end = end->next)
+      if (rondo_comm_has_member(end, rank))
+        (void)end_mark_lost(job, end);
+    pthread_mutex_unlock(&here->comms_lock);
+  }
+  rondo_comms_broadcast_failures(job);
+}
+
 void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
   struct rondo_job *job = end->rank->job;
   const struct failure_message *oldest = NULL;
+  if (end_mark_lost(job, end))
+    rondo_comms_broadcast_failures(job);
   for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
     if (failure_of(l)->key == end->key && rondo_comm_has_member(end, failure_of(l)->rank))
       oldest = failure_of(l);
@@ -78,13 +118,15 @@ static struct rondo_comm_end *job_next_end(const struct rondo_job *job, uint64_t
   return NULL;
 }
 
-// Tells the other processes of the communicator that it has failed. Returns the message.
+// Tells the other processes of the communicator that it has failed, unless the reason is the loss
+// of a member, of which the membership tells them. Returns the message.
 static struct failure_message end_send_failure(struct rondo_job *job,
                                                const struct rondo_comm_end *end) {
   struct failure_message n = {.key = end->key, .rank = end->rank->cfg.rank};
   n.status = (int32_t)rondo_load_relaxed_u32(&end->owner.failed);
   memcpy(n.why, end->owner.why, sizeof n.why);
-  if (job->membership)
+  bool is_known = n.status == RONDO_ERR_PEER && end_find_lost(end) != UINT32_MAX;
+  if (job->membership && !is_known)
     rondo_processes_send_all(job, end->members, end->nranks, RONDO_MESSAGE_COMM_FAILED, &n,
                              sizeof n);
   return n;

@@ -3,7 +3,8 @@
 // When a collective of a communicator fails, in this process or another, every end of the
 // communicator in this process is marked failed, the other processes of the communicator are told,
 // and all its collectives fail, also those that only one rank has registered. An end that is made
-// later inherits the failure and its reason.
+// later inherits the failure and its reason. When a member is lost, each process marks its own
+// ends, and sends no message: the membership tells all processes.
 //
 // The lock of the job guards everything here. Marked ends wait in a list until
 // rondo_comms_broadcast_failures, so that nothing recurses.
@@ -29,7 +30,10 @@ void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_owner *owner
 int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, int status,
                            const char *why);
 
-// Marks a new end failed if its communicator has failed.
+// Marks the ends of communicators of which `rank` is a member failed, if the rank is lost.
+void rondo_failures_lose(struct rondo_job *job, uint32_t rank);
+
+// Marks a new end failed if its communicator has failed, or a member is lost.
 void rondo_comm_inherit_failure(struct rondo_comm_end *end);
 
 // Fails the collectives of all marked ends.

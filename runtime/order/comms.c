@@ -34,6 +34,11 @@ static void comms_located(struct rondo_job *job) {
   rondo_detachments_announce(job);
 }
 
+static void comms_lose(struct rondo_job *job, uint32_t rank) {
+  rondo_journals_lose(job, rank);
+  rondo_failures_lose(job, rank);
+}
+
 static int comms_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
   switch (message->type) {
   case RONDO_MESSAGE_JOURNAL:
@@ -51,7 +56,7 @@ const struct rondo_job_extension rondo_order_extension = {
     .open = comms_open,
     .close = comms_close,
     .located = comms_located,
-    .lost = rondo_journals_lose,
+    .lost = comms_lose,
     .failed = rondo_comm_receive_failure,
     .settle = rondo_comms_broadcast_failures,
     .receive = comms_receive,

@@ -341,6 +341,10 @@ static const char *status_blame(int status) {
   return is_known ? blames[status] : "could not take part";
 }
 
+void rondo_reason_of_rank(uint32_t rank, int status, char *text, size_t text_bytes) {
+  (void)snprintf(text, text_bytes, "rank %u %s", rank, status_blame(status));
+}
+
 void rondo_communicator_reason(const struct rondo_communicator *comm, char *text,
                                size_t text_bytes) {
   uint32_t state = rondo_load_acquire_u32(&comm->gate.state); // G2
@@ -351,7 +355,7 @@ void rondo_communicator_reason(const struct rondo_communicator *comm, char *text
   if (status != RONDO_SUCCESS && comm->reason)
     (void)snprintf(text, text_bytes, "%s", comm->reason);
   else if (status != RONDO_SUCCESS)
-    (void)snprintf(text, text_bytes, "rank %u %s", culprit, status_blame(status));
+    rondo_reason_of_rank(culprit, status, text, text_bytes);
   else if (last_run != UINT64_MAX)
     (void)snprintf(text, text_bytes, "rank %u has deregistered it after %llu runs", culprit,
                    (unsigned long long)last_run);

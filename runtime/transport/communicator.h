@@ -106,6 +106,8 @@ static inline struct rondo_connector *rondo_link_connector(const struct rondo_li
 // caused it.
 void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32_t culprit);
 
+// Writes to `text` what the rank has done that caused `status`.
+void rondo_reason_of_rank(uint32_t rank, int status, char *text, size_t text_bytes);
 // Writes to `text` why the communicator has failed; "" if it has not.
 void rondo_communicator_reason(const struct rondo_communicator *comm, char *text,
                                size_t text_bytes);

@@ -2,6 +2,7 @@
 // lost rank, and the other ranks go on, also if the job's root was in that process. A process dies
 // when all have reached a certain point of the test, not at a certain time. Also tests what the
 // stuck report says about processes that are alive or silent.
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,24 @@ static void in_comm(struct rondo_family *f, struct rondo_context ctx) {
   RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_DRAIN, LONG_NS), RONDO_SUCCESS);
 }
 
+// A communicator fails although nobody has called anything on it.
+static void in_idle_comm(struct rondo_family *f, struct rondo_context ctx) {
+  struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
+  struct rondo_comm comm;
+  char why[RONDO_REASON_BYTES];
+  int state = RONDO_SUCCESS;
+  cfg.key = 7;
+  RONDO_MEMBER_STATUS(rondo_comm_create(ctx, &cfg, &comm), RONDO_SUCCESS);
+  ready(f);
+  while (state == RONDO_SUCCESS) { // the test's own time is the bound
+    RONDO_MEMBER_STATUS(rondo_comm_status(ctx, comm, &state, why, sizeof why), RONDO_SUCCESS);
+    (void)sched_yield();
+  }
+  RONDO_MEMBER_TRUE(state == RONDO_ERR_PEER);
+  expect_named(why, VICTIM);
+  RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_DRAIN, LONG_NS), RONDO_SUCCESS);
+}
+
 static void in_run(struct rondo_family *f, struct rondo_context ctx) {
   struct rondo_collective coll = enter(ctx, 1);
   run_and_wait(ctx, coll);
@@ -177,6 +196,7 @@ static const struct stage {
               {"register", in_register, 0, 0},
               {"deregister", in_deregister, 1, 0},
               {"comm_call", in_comm, 0, 0},
+              {"comm_status", in_idle_comm, 0, 0},
               {"run", in_run, 1, 0},
               {"wait", in_wait, 1, 0},
               {"destroy", in_destroy, 1, 1}};

@@ -8,15 +8,18 @@
 #include <unistd.h>
 
 #include "base/explore.h"
+#include "daemon/host/host.h"
 #include "runtime/api/api_context.h"
 #include "runtime/job/match_entry.h"
 #include "runtime/job/message.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
+#include "runtime/rank/run_queues.h"
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/link_binding.h"
 #include "tests/support/hand_mesh.h"
 #include "tests/support/named.h"
+#include <rondo/comm.h>
 
 #define COUNT 1000u
 #define ARENA_BYTES (UINT64_C(1) << 24)
@@ -60,7 +63,7 @@ void *__wrap_realloc(void *memory, size_t bytes) {
 static struct {
   uint64_t offers[64], entry[64];
   size_t offers_bytes, entry_bytes;
-  uint32_t releases;
+  uint32_t releases, comm_failures;
 } said;
 
 static struct rondo_context ctx;
@@ -77,6 +80,7 @@ static void keep(const struct rondo_mesh_send *m) {
     said.entry_bytes = m->size;
   }
   said.releases += m->type == RONDO_MESSAGE_RELEASE;
+  said.comm_failures += m->type == RONDO_MESSAGE_COMM_FAILED;
 }
 
 // Rank 0 registers `d`; rank 1 lives in the other process.
@@ -292,6 +296,47 @@ static void check_told(void) {
   given_up += !said.entry_bytes;
 }
 
+// Lets the daemon end runs that have failed.
+static void daemon_step(void) {
+  struct rondo_rank *rank = NULL;
+  assert_int_equal(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
+  struct rondo_block *block = &rondo_host_daemon_of(rank->member.daemon)->blocks[0].core;
+  rondo_block_start(block, 1);
+  while (rondo_block_step(block, 1) == RONDO_STEP_PROGRESSED)
+    continue;
+  (void)rondo_rank_service(rank);
+  rondo_rank_unpin(ctx);
+}
+
+// The membership tells every process of a loss, so processes do not tell each other that
+// communicators have failed. A process whose end is made later learns it, too.
+static void a_loss_fails_communicators_without_a_message(void **state) {
+  (void)state;
+  static int32_t data[COUNT];
+  const struct rondo_collective_desc d = rondo_all_reduce(0, COUNT, RONDO_INT32, RONDO_SUM);
+  const struct rondo_run_args args = {data, data, NULL, NULL};
+  struct rondo_comm comms[3];
+  struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
+  char why[RONDO_REASON_BYTES];
+  process_open();
+  roster_come();
+  for (cfg.key = 0; cfg.key < 2; cfg.key++)
+    assert_int_equal(rondo_comm_create(ctx, &cfg, &comms[cfg.key]), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_call(ctx, comms[0], &d, &args, NULL), RONDO_SUCCESS);
+  rank_leave(RONDO_LOST_DIED);
+  daemon_step();
+  assert_int_equal(rondo_comm_create(ctx, &cfg, &comms[2]), RONDO_SUCCESS);
+  for (int i = 0; i < 3; i++) {
+    int status = RONDO_SUCCESS;
+    assert_int_equal(rondo_comm_status(ctx, comms[i], &status, why, sizeof why), RONDO_SUCCESS);
+    assert_int_equal(status, RONDO_ERR_PEER);
+    assert_non_null(strstr(why, "rank 1 "));
+    assert_int_equal(rondo_comm_destroy(ctx, comms[i], RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+  }
+  assert_int_equal(said.comm_failures, 0);
+  process_close();
+}
+
 static void a_roster_without_memory_is_survived(void **state) {
   (void)state;
   told = given_up = 0;
@@ -317,6 +362,7 @@ int main(void) {
       RONDO_NAMED_TEST("agreeing", counts_of_two_processes_that_disagree_are_a_mismatch),
       RONDO_NAMED_TEST("agreeing", the_gate_opens_when_all_agree_and_all_links_are_bound),
       RONDO_NAMED_TEST("agreeing", a_loss_fails_what_was_agreed_and_leaving_does_not),
+      RONDO_NAMED_TEST("agreeing", a_loss_fails_communicators_without_a_message),
       RONDO_NAMED_TEST("agreeing", a_roster_without_memory_is_survived),
       RONDO_NAMED_TEST("agreeing", a_rank_that_leaves_is_noted_again),
   };
