@@ -44,14 +44,14 @@ enum rondo_fault {
   RONDO_FAULT_EXCHANGE_CACHED,  // an uneven all-to-all is found by its signature
   RONDO_FAULT_CLOSE_UNCOUNTED,  // a link is closed before all that was sent has arrived
   RONDO_FAULT_MIRROR_EARLY,     // a slot is reused while the proxy sends from it
-  RONDO_FAULT_LOSS_UNTOLD,     // a lost process, and its broken links, are taken for ended in order
-  RONDO_FAULT_LINK_SET_ASLEEP, // sleeping links are not woken by a run
-  RONDO_FAULT_CACHE_LOOSE,     // a call takes a registration with another root
-  RONDO_FAULT_JOURNAL_UNSENT,  // calls are not sent to processes without shared memory
-  RONDO_FAULT_WAIT_STALE,      // a collective seems to wait for what its last run waited for
-  RONDO_FAULT_LOOK_FROM_FRONT, // a look round begins at the front of the task queue
-  RONDO_FAULT_SPINS_IN_VAIN,   // a stuck collective spends its budget while another is ready
-  RONDO_FAULT_CQE_HALF_READ,   // a completion is taken when only its first half is visible
+  RONDO_FAULT_LOSS_UNTOLD,      // a lost process is taken for one that has left
+  RONDO_FAULT_LINK_SET_ASLEEP,  // sleeping links are not woken by a run
+  RONDO_FAULT_CACHE_LOOSE,      // a call takes a registration with another root
+  RONDO_FAULT_JOURNAL_UNSENT,   // calls are not sent to processes without shared memory
+  RONDO_FAULT_WAIT_STALE,       // a collective seems to wait for what its last run waited for
+  RONDO_FAULT_LOOK_FROM_FRONT,  // a look round begins at the front of the task queue
+  RONDO_FAULT_SPINS_IN_VAIN,    // a stuck collective spends its budget while another is ready
+  RONDO_FAULT_CQE_HALF_READ,    // a completion is taken when only its first half is visible
   RONDO_FAULT_OFFERS_UNCHECKED, // connectors are bound though their rank has registered otherwise
   // Of the agreement on registrations (tests/explore/agree.c).
   RONDO_FAULT_AGREED_EARLY,      // the root takes a subtree that has begun to register for complete

@@ -90,9 +90,9 @@ static bool rank_go(struct rondo_job *job, int type, uint32_t rank) {
       .type = type, .rank = rank, .ranks = &rank, .rank_count = 1, .process = RONDO_NO_PLACE};
   if (process < job->process_count && !rondo_processes_has_rank(job, process))
     event.process = process;
-  // Not all processes need have lost the rank, so this one tells them.
+  // The membership tells all processes of a loss.
   if (job->gone[rank] == RONDO_RANK_LOST)
-    event.failure = (struct rondo_agreement_failure){RONDO_ERR_PEER, rank, UINT32_MAX, ""};
+    event.type = RONDO_AGREEMENT_LOST;
   return core_step(job, &event) == RONDO_SUCCESS;
 }
 

@@ -315,37 +315,23 @@ static void entry_leave(struct rondo_agreement *a, struct rondo_agreement_entry 
   rondo_agreement_entry_publish(a, e);
 }
 
-// Tells an entry that ranks of its group have left, or fails it because they are lost.
-static void entry_go(struct rondo_agreement *a, struct rondo_agreement_entry *e, bool is_part,
-                     const struct rondo_agreement_event *event) {
-  if (event->failure.status && !RONDO_FAULT(LOSS_UNTOLD))
-    rondo_agreement_entry_fail(e, &event->failure);
-  if (is_part)
-    entry_leave(a, e, e->group->gone_rank, event->process);
-  else
-    rondo_agreement_entry_publish(a, e);
-}
-
 static int step_left(struct rondo_agreement *a, const struct rondo_agreement_event *event) {
   struct rondo_agreement_group *g;
-  bool is_lost = event->failure.status != RONDO_SUCCESS;
   if (!rondo_agreement_note_gone(a, event->ranks, event->rank_count, false))
     return RONDO_ERR_NO_MEMORY;
-  if (event->process != RONDO_NO_PLACE)
-    rondo_agreement_partials_free(a, event->process);
+  if (event->process == RONDO_NO_PLACE)
+    return RONDO_SUCCESS; // the process goes on
+  rondo_agreement_partials_free(a, event->process);
   LIST_FOREACH (g, &a->group_list, listed) {
-    uint32_t place = event->process == RONDO_NO_PLACE
-                         ? RONDO_NO_PLACE
-                         : rondo_member_list_place(g->list, event->process);
-    bool is_part = place != RONDO_NO_PLACE; // else the process goes on, or is none of the group's
-    if (!is_part && !(is_lost && group_has_any(g, event->ranks, event->rank_count)))
+    uint32_t place = rondo_member_list_place(g->list, event->process);
+    if (place == RONDO_NO_PLACE)
       continue;
-    if (is_part && !rondo_agreement_group_note_left(g, place))
+    if (!rondo_agreement_group_note_left(g, place))
       return RONDO_ERR_NO_MEMORY;
     struct rondo_agreement_entry *next = NULL;
     for (struct rondo_agreement_entry *e = LIST_FIRST(&g->entries); e; e = next) {
       next = LIST_NEXT(e, in_group);
-      entry_go(a, e, is_part, event);
+      entry_leave(a, e, g->gone_rank, event->process);
     }
   }
   return RONDO_SUCCESS;
@@ -360,6 +346,8 @@ static void entry_lose(struct rondo_agreement *a, struct rondo_agreement_entry *
 // there have left before.
 static int step_lost(struct rondo_agreement *a, const struct rondo_agreement_event *event) {
   struct rondo_agreement_group *g;
+  if (RONDO_FAULT(LOSS_UNTOLD))
+    return step_left(a, event);
   if (!rondo_agreement_note_gone(a, event->ranks, event->rank_count, true))
     return RONDO_ERR_NO_MEMORY;
   if (event->process != RONDO_NO_PLACE)

@@ -62,12 +62,11 @@ enum rondo_agreement_event_type {
   RONDO_AGREEMENT_FAIL,        // a registration here has failed: key, failure
   RONDO_AGREEMENT_LEAVE,       // a rank here leaves: rank
   RONDO_AGREEMENT_LEFT,        // ranks elsewhere have left: ranks, rank_count, and process if no
-                        // rank is left there, else RONDO_NO_PLACE. If `failure` has a status,
-                        // this process has lost them, and others may not have
-  RONDO_AGREEMENT_LOST,    // ranks elsewhere are lost: ranks, rank_count (not 0), and their
-                           // process, or RONDO_NO_PLACE if they have never come
-  RONDO_AGREEMENT_RECEIVE, // a message has arrived: process, type, bytes, size
-  RONDO_AGREEMENT_RETRY    // there may be memory again (`is_starved`)
+                               // rank is left there, else RONDO_NO_PLACE
+  RONDO_AGREEMENT_LOST,        // ranks elsewhere are lost: ranks, rank_count (not 0), and their
+                               // process, or RONDO_NO_PLACE if they have never come
+  RONDO_AGREEMENT_RECEIVE,     // a message has arrived: process, type, bytes, size
+  RONDO_AGREEMENT_RETRY        // there may be memory again (`is_starved`)
 };
 
 // Why an entry has failed.

@@ -625,10 +625,10 @@ void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *proxi
       continue;
     comm->links[i].proxy_link = NULL;
     comm->links[i].is_owed = 0;
-    // The producer may have deregistered and believe that all slots have arrived.
+    // The producer may have deregistered, and left before all slots had arrived.
     const struct rondo_agreement_failure failure =
         failure_of(RONDO_ERR_PEER, comm->members[comm->links[i].from].rank);
-    if (!is_whole && comm->present && !RONDO_FAULT(LOSS_UNTOLD))
+    if (!is_whole && comm->present)
       comm_fail_everywhere(job, m, comm, &failure);
   }
   comm_drop_if_unused(m, comm);

@@ -126,15 +126,16 @@ static int application(struct explore_machine *m, uint32_t rank) {
   return moved;
 }
 
-static int is_member(const struct explore_machine *m, const struct explore_period *d,
-                     uint32_t process) {
+// True if the collective has members in that process and in others.
+static int reaches_out_of(const struct explore_machine *m, const struct explore_period *d,
+                          uint32_t process) {
+  uint32_t inside = 0;
   for (uint32_t i = 0; i < d->nranks; i++)
-    if (m->program.process_of[d->members[i]] == process)
-      return 1;
-  return 0;
+    inside += m->program.process_of[d->members[i]] == process;
+  return inside && inside < d->nranks;
 }
 
-// Collectives with members on both sides may fail from now on, and no others.
+// Collectives that one of the two processes shares with others may fail from now on, and no others.
 static void cut(struct explore_machine *m) {
   uint32_t a = random_below(&m->random, m->program.process_count);
   uint32_t b =
@@ -144,8 +145,8 @@ static void cut(struct explore_machine *m) {
   explore_net_cut(&m->random, a, b);
   for (uint32_t c = 0; c < m->program.coll_count; c++)
     for (uint32_t k = 0; k < EXPLORE_PERIODS; k++)
-      if (is_member(m, &m->program.colls[c].periods[k], a) &&
-          is_member(m, &m->program.colls[c].periods[k], b))
+      if (reaches_out_of(m, &m->program.colls[c].periods[k], a) ||
+          reaches_out_of(m, &m->program.colls[c].periods[k], b))
         m->tainted[c][k] = 1;
 }
 

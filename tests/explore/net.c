@@ -42,6 +42,8 @@ struct rondo_members {
 };
 
 static struct rondo_members meshes[EXPLORE_RANKS];
+static struct random *net_random;
+static uint32_t suspect; // a process that is to be removed, or UINT32_MAX
 static struct wire wires[EXPLORE_RANKS][EXPLORE_RANKS];
 static uint32_t process_count, rank_count;
 static uint32_t homes[EXPLORE_RANKS];
@@ -85,6 +87,32 @@ static void post_lost(uint32_t from, uint32_t to, uint32_t rank, int reason) {
   l->rank = rank;
   l->reason = reason;
   post(&wires[from][to], l);
+}
+
+// Some of what is on the way still arrives, then the loss.
+static void wire_cut(struct random *random, uint32_t from, uint32_t to) {
+  struct wire *w = &wires[from][to];
+  uint32_t kept = random_below(random, 8);
+  struct letter **at = &w->first;
+  while (kept-- && *at)
+    at = &(*at)->next;
+  struct wire rest = {.first = *at};
+  *at = NULL;
+  w->end = at;
+  empty(&rest);
+  w->is_cut = 1;
+  post_lost(from, to, UINT32_MAX, RONDO_LOST_DIED);
+}
+
+// What the membership does when two processes cannot reach each other: it removes one of them from
+// the job. Each process learns that at a time of its own.
+static void process_remove(struct random *random, uint32_t process) {
+  for (uint32_t p = 0; p < process_count; p++) {
+    if (p == process || wires[process][p].is_cut)
+      continue;
+    wire_cut(random, process, p);
+    wire_cut(random, p, process);
+  }
 }
 
 // ----------------------------------------------------------------- the mesh ---
@@ -169,6 +197,11 @@ static int send_letter(struct rondo_members *mesh, const struct rondo_mesh_send 
   return RONDO_SUCCESS;
 }
 
+static void give_up(struct rondo_members *mesh, uint32_t process, const char *text) {
+  (void)mesh, (void)text;
+  process_remove(net_random, process);
+}
+
 // Time is not the explorer's here: only what is due at once is ever called.
 static int after(struct rondo_members *mesh, uint64_t delay_ns, void (*function)(void *arg),
                  void *arg) {
@@ -192,6 +225,7 @@ static const struct rondo_members_calls calls = {.is_needed = is_needed,
                                                  .address_of = address_of,
                                                  .send = send_letter,
                                                  .after = after,
+                                                 .give_up = give_up,
                                                  .stop = stop};
 
 // -------------------------------------------------------------- the network ---
@@ -206,6 +240,8 @@ void explore_net_reset(const struct explore_program *program, struct random *ran
   memset(meshes, 0, sizeof meshes);
   memcpy(homes, program->process_of, sizeof homes);
   memcpy(machines, program->machine_of, sizeof machines);
+  net_random = random;
+  suspect = UINT32_MAX;
   explore_carrier_reset(random);
   rondo_transports_carrier = &explore_carrier;
   process_count = program->process_count;
@@ -219,7 +255,7 @@ static void tell_lost(struct rondo_members *to, uint32_t from, const struct lett
   for (uint32_t r = 0; r < rank_count; r++)
     if (homes[r] == from && (l->rank == UINT32_MAX || l->rank == r))
       ranks[lost_count++] = r;
-  to->events->lost(to->arg, ranks, lost_count, l->reason, "the explorer cut the link");
+  to->events->lost(to->arg, ranks, lost_count, l->reason, "the explorer has removed it");
 }
 
 static void deliver(uint32_t from, struct rondo_members *to) {
@@ -264,7 +300,19 @@ static int serve(struct rondo_members *m, struct random *random) {
   return 0;
 }
 
+// The membership removes the process at one side of a link that was cut, unless it has left.
+static int suspect_remove(struct random *random) {
+  uint32_t process = suspect;
+  suspect = UINT32_MAX;
+  if (!meshes[process].is_open)
+    return 0;
+  process_remove(random, process);
+  return 1;
+}
+
 int explore_net_turn(struct random *random) {
+  if (suspect != UINT32_MAX && random_chance(random, 5) && suspect_remove(random))
+    return 1;
   uint32_t first = random_below(random, process_count);
   if (random_chance(random, 70) && explore_carrier_progress(first))
     return 1;
@@ -274,24 +322,13 @@ int explore_net_turn(struct random *random) {
   return 0;
 }
 
-static void cut_wire(struct random *random, uint32_t from, uint32_t to) {
-  struct wire *w = &wires[from][to];
-  uint32_t kept = random_below(random, 8);
-  struct letter **at = &w->first;
-  while (kept-- && *at)
-    at = &(*at)->next;
-  struct wire rest = {.first = *at};
-  *at = NULL;
-  w->end = at;
-  empty(&rest);
-  w->is_cut = 1;
-  post_lost(from, to, UINT32_MAX, RONDO_LOST_DIED);
-}
-
 void explore_net_cut(struct random *random, uint32_t a, uint32_t b) {
   if (wires[a][b].is_cut)
     return;
-  cut_wire(random, a, b);
-  cut_wire(random, b, a);
+  if (suspect != UINT32_MAX)
+    (void)suspect_remove(random);
   explore_carrier_cut(a, b);
+  suspect = b;
+  if (random_chance(random, 50))
+    (void)suspect_remove(random);
 }

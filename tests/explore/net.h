@@ -16,8 +16,9 @@ void explore_net_reset(const struct explore_program *program, struct random *ran
 // makes one call that it has asked for. Returns 1 if there was anything to do. `random` chooses.
 int explore_net_turn(struct random *random);
 
-// Cuts the link between two processes: some of what is on the way still arrives, and then each is
-// told that the ranks of the other are lost.
+// Cuts the link between two processes. The membership removes one of them after some time, if that
+// has not left until then: some of what is on the way to and from it still arrives, and then each
+// process is told that its ranks are lost, and it that all others are.
 void explore_net_cut(struct random *random, uint32_t a, uint32_t b);
 
 #endif // RONDO_TESTS_EXPLORE_NET_H

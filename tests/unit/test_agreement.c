@@ -567,34 +567,6 @@ static void a_loss_fails_everywhere_without_a_message(void **state) {
   close_processes();
 }
 
-// Processes 0 and 1 have lost each other, and both go on. All others learn of it.
-static void a_loss_that_two_processes_see_fails_everywhere(void **state) {
-  (void)state;
-  open_processes(30);
-  struct rondo_agreement_key key = {0};
-  for (uint32_t i = 0; i < count; i++)
-    key = enter(i, 1, ranks, count);
-  carry();
-  for (uint32_t i = 0; i < 2; i++) {
-    const uint32_t gone = 1 - i;
-    struct rondo_agreement_event event = {.type = RONDO_AGREEMENT_LEFT,
-                                          .process = gone,
-                                          .ranks = &gone,
-                                          .rank_count = 1,
-                                          .failure = {RONDO_ERR_PEER, gone, UINT32_MAX, ""}};
-    assert_int_equal(step(i, &event), RONDO_SUCCESS);
-  }
-  carry();
-  for (uint32_t i = 0; i < count; i++) {
-    assert_int_equal(processes[i].agreed, 1);
-    assert_int_equal(processes[i].failed, 1);
-    assert_true(processes[i].last.culprit < 2);
-    deregister(i, key, 0);
-  }
-  carry();
-  close_processes();
-}
-
 static void a_member_list_goes_once(void **state) {
   (void)state;
   // An order that takes many ranges.
@@ -690,7 +662,6 @@ int main(void) {
       RONDO_NAMED_TEST("agreement", a_rank_that_leaves_without_registering_fails_it),
       RONDO_NAMED_TEST("agreement", processes_in_the_tree_leave),
       RONDO_NAMED_TEST("agreement", a_loss_fails_everywhere_without_a_message),
-      RONDO_NAMED_TEST("agreement", a_loss_that_two_processes_see_fails_everywhere),
       RONDO_NAMED_TEST("agreement", a_member_list_goes_once),
       RONDO_NAMED_TEST("agreement", invalid_messages_change_nothing),
   };
