@@ -36,6 +36,7 @@ struct rondo_nccl_comm *rondo_nccl_comm_create(struct rondo_nccl_shared *shared,
   comm->shared = shared;
   shared->references++;
   pthread_mutex_init(&comm->lock, NULL);
+  pthread_cond_init(&comm->idle, NULL);
   return comm;
 }
 
@@ -81,11 +82,27 @@ void rondo_nccl_comm_unref(struct rondo_nccl_comm *comm) {
     return;
   if (--comm->shared->references == 0)
     free(comm->shared);
+  pthread_cond_destroy(&comm->idle);
   pthread_mutex_destroy(&comm->lock);
   free(comm->tracked);
   free(comm->ops);
   free(comm->ranks);
   free(comm);
+}
+
+void rondo_nccl_comm_begin_busy(struct rondo_nccl_comm *comm) {
+  pthread_mutex_lock(&comm->lock);
+  while (comm->is_busy)
+    pthread_cond_wait(&comm->idle, &comm->lock);
+  comm->is_busy = true;
+  pthread_mutex_unlock(&comm->lock);
+}
+
+void rondo_nccl_comm_end_busy(struct rondo_nccl_comm *comm) {
+  pthread_mutex_lock(&comm->lock);
+  comm->is_busy = false;
+  pthread_cond_broadcast(&comm->idle);
+  pthread_mutex_unlock(&comm->lock);
 }
 
 int rondo_nccl_shared_release(struct rondo_nccl_shared *shared, int mode) {
@@ -111,33 +128,51 @@ int rondo_nccl_comm_refuse(struct rondo_nccl_comm *comm, const char *call, int s
                            rondo_dtype_name(own.dtype), rondo_redop_name(own.redop), own.root);
 }
 
-// The lock is held in these three.
+// The ticket of a number that is tracked. The lock is held.
+static struct rondo_ticket *tracked_at(struct rondo_nccl_comm *comm, size_t number) {
+  return &comm->tracked[number & (comm->tracked_capacity - 1)];
+}
 
-static struct rondo_ticket *tracked_at(struct rondo_nccl_comm *comm, size_t i) {
-  return &comm->tracked[(comm->tracked_first + i) & (comm->tracked_capacity - 1)];
+// Copies the tracked ticket with `*number`, or the oldest one, whose number `*number` becomes, if
+// that is newer. False: there is none.
+static bool tracked_view(struct rondo_nccl_comm *comm, size_t *number,
+                         struct rondo_ticket *ticket) {
+  pthread_mutex_lock(&comm->lock);
+  if (*number < comm->tracked_first)
+    *number = comm->tracked_first;
+  bool found = *number < comm->tracked_end;
+  if (found)
+    *ticket = *tracked_at(comm, *number);
+  pthread_mutex_unlock(&comm->lock);
+  return found;
+}
+
+// Forgets the oldest ticket if it has this number.
+static void tracked_drop(struct rondo_nccl_comm *comm, size_t number) {
+  pthread_mutex_lock(&comm->lock);
+  comm->tracked_first += comm->tracked_first == number;
+  pthread_mutex_unlock(&comm->lock);
 }
 
 static void tracked_drop_succeeded(struct rondo_nccl_comm *comm) {
-  while (comm->tracked_count &&
-         rondo_comm_test(comm->shared->ctx, comm->comm, tracked_at(comm, 0)) == RONDO_SUCCESS) {
-    comm->tracked_first = (comm->tracked_first + 1) & (comm->tracked_capacity - 1);
-    comm->tracked_count--;
-  }
+  struct rondo_ticket ticket;
+  for (size_t number = 0; tracked_view(comm, &number, &ticket); tracked_drop(comm, number))
+    if (rondo_comm_test(comm->shared->ctx, comm->comm, &ticket) != RONDO_SUCCESS)
+      return;
 }
 
-// Makes room for one more. False: no memory.
+// Makes room for one more. False: no memory. The lock is held.
 static bool tracked_grow(struct rondo_nccl_comm *comm) {
-  if (comm->tracked_count < comm->tracked_capacity)
+  if (comm->tracked_end - comm->tracked_first < comm->tracked_capacity)
     return true;
   size_t capacity = comm->tracked_capacity ? 2 * comm->tracked_capacity : 16;
   struct rondo_ticket *all = malloc(capacity * sizeof *all);
   if (!all)
     return false;
-  for (size_t i = 0; i < comm->tracked_count; i++)
-    all[i] = *tracked_at(comm, i);
+  for (size_t i = comm->tracked_first; i < comm->tracked_end; i++)
+    all[i & (capacity - 1)] = *tracked_at(comm, i);
   free(comm->tracked);
   comm->tracked = all;
-  comm->tracked_first = 0;
   comm->tracked_capacity = capacity;
   return true;
 }
@@ -145,24 +180,26 @@ static bool tracked_grow(struct rondo_nccl_comm *comm) {
 bool rondo_nccl_comm_track(struct rondo_nccl_comm *comm, const struct rondo_ticket *ticket) {
   if (!ticket->run) // captured into a graph: only the graph's runs can fail
     return true;
-  pthread_mutex_lock(&comm->lock);
   tracked_drop_succeeded(comm);
+  pthread_mutex_lock(&comm->lock);
   bool grown = tracked_grow(comm);
   if (grown)
-    *tracked_at(comm, comm->tracked_count++) = *ticket;
+    *tracked_at(comm, comm->tracked_end++) = *ticket;
   pthread_mutex_unlock(&comm->lock);
   return grown;
 }
 
 int rondo_nccl_comm_poll(struct rondo_nccl_comm *comm) {
-  pthread_mutex_lock(&comm->lock);
+  struct rondo_ticket ticket;
   tracked_drop_succeeded(comm);
-  for (size_t i = 0; i < comm->tracked_count && comm->error == RONDO_NCCL_SUCCESS; i++) {
-    const struct rondo_ticket *ticket = tracked_at(comm, i);
-    int status = rondo_comm_test(comm->shared->ctx, comm->comm, ticket);
+  for (size_t number = 0; comm->error == RONDO_NCCL_SUCCESS && tracked_view(comm, &number, &ticket);
+       number++) {
+    int none = RONDO_NCCL_SUCCESS;
+    int status = rondo_comm_test(comm->shared->ctx, comm->comm, &ticket);
     if (status != RONDO_SUCCESS && status != RONDO_IN_PROGRESS)
-      comm->error = rondo_nccl_comm_refuse(comm, "a call of the communicator", status, ticket);
+      (void)atomic_compare_exchange_strong(
+          &comm->error, &none,
+          rondo_nccl_comm_refuse(comm, "a call of the communicator", status, &ticket));
   }
-  pthread_mutex_unlock(&comm->lock);
   return comm->error;
 }

@@ -71,15 +71,20 @@ struct rondo_nccl_comm {
   atomic_int error;           // enum rondo_nccl_result: the first failure of a split or a call
   atomic_uint_fast64_t calls; // opCount of the log
 
-  pthread_mutex_t lock;             // protects what follows
-  bool is_destroyed;                // by the program
-  uint64_t splits;                  // splits that were submitted
+  // Changed by the thread that has made the communicator busy.
+  bool is_destroyed; // by the program
+  uint64_t splits;   // splits that were submitted
+
+  pthread_mutex_t lock; // protects what follows; not held in calls of Rondo that may wait
+  bool is_busy;         // rondo_nccl_comm_begin_busy
+  pthread_cond_t idle;  // it is not busy any more
   struct rondo_nccl_split *pending; // splits in progress, the oldest first
   struct rondo_nccl_comm *parent;   // a reference, while the state is RONDO_NCCL_SPLITTING
   struct rondo_nccl_op *ops;
   size_t op_count;
-  struct rondo_ticket *tracked;                          // a ring of calls that may be outstanding
-  size_t tracked_first, tracked_count, tracked_capacity; // the capacity is 0 or a power of two
+  struct rondo_ticket *tracked;      // a ring of calls that may be outstanding
+  size_t tracked_first, tracked_end; // their numbers, which are never used again
+  size_t tracked_capacity;           // 0 or a power of two
 };
 
 // Allocates a communicator of `rank_count` ranks with one reference; null: no memory.
@@ -96,6 +101,12 @@ struct rondo_nccl_comm *rondo_nccl_comm_find(rondo_nccl_comm_t handle, const cha
 struct rondo_nccl_comm *rondo_nccl_comm_remove(rondo_nccl_comm_t handle, const char *call);
 static inline void rondo_nccl_comm_ref(struct rondo_nccl_comm *comm) { comm->references++; }
 void rondo_nccl_comm_unref(struct rondo_nccl_comm *comm);
+
+// Keeps other threads between rondo_nccl_comm_begin_busy and _end_busy of a communicator out; waits
+// until they have left. Unlike the lock, this is allowed around calls of Rondo that may wait for
+// the GPU: only threads that split, shrink or destroy the same communicator wait for them.
+void rondo_nccl_comm_begin_busy(struct rondo_nccl_comm *comm);
+void rondo_nccl_comm_end_busy(struct rondo_nccl_comm *comm);
 
 // One communicator less uses the context; the last one destroys it. `mode`: enum
 // rondo_destroy_mode.

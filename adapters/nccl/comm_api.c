@@ -112,10 +112,10 @@ static int comm_destroy(rondo_nccl_comm_t handle, const char *call, int mode) {
   struct rondo_nccl_comm *comm = rondo_nccl_comm_remove(handle, call);
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  pthread_mutex_lock(&comm->lock);
+  rondo_nccl_comm_begin_busy(comm); // the split that creates it opens it before or not at all
   comm->is_destroyed = true;
   bool is_created = comm->comm.handle != 0;
-  pthread_mutex_unlock(&comm->lock);
+  rondo_nccl_comm_end_busy(comm);
   if (mode == RONDO_DESTROY_ABORT && is_created)
     (void)rondo_comm_abort(comm->shared->ctx, comm->comm);
   rondo_nccl_splits_drain(comm);

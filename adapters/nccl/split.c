@@ -77,17 +77,18 @@ static void child_set_ranks(struct rondo_nccl_comm *child, const struct rondo_nc
   child->rank_count = members;
 }
 
-// Opens the child of `s`, unless the program has destroyed it. Returns enum rondo_status.
+// Opens the child of `s`, unless the program has destroyed it. The child is busy meanwhile, so that
+// the program cannot destroy it. Returns enum rondo_status.
 static int child_begin(const struct rondo_nccl_comm *parent, const struct rondo_nccl_split *s,
                        const struct choice *all) {
   struct rondo_nccl_comm *child = s->child;
   int status = RONDO_SUCCESS;
-  pthread_mutex_lock(&child->lock);
+  rondo_nccl_comm_begin_busy(child);
   if (!child->is_destroyed) {
     child_set_ranks(child, parent, all, s->mine.color);
     status = child_open(child);
   }
-  pthread_mutex_unlock(&child->lock);
+  rondo_nccl_comm_end_busy(child);
   if (status == RONDO_SUCCESS)
     rondo_nccl_info(RONDO_NCCL_SUBSYS_INIT, child->shared->device,
                     "%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId 0 parent %p "
@@ -168,20 +169,26 @@ static int split_gather_choices(struct rondo_nccl_comm *parent, struct rondo_ncc
   return status;
 }
 
-int rondo_nccl_split_submit(struct rondo_nccl_comm *parent, struct rondo_nccl_split *split) {
+static void split_append(struct rondo_nccl_comm *parent, struct rondo_nccl_split *split) {
   struct rondo_nccl_split **last = &parent->pending;
-  pthread_mutex_lock(&parent->lock); // so that splits are numbered in the order of their calls
+  pthread_mutex_lock(&parent->lock);
+  while (*last)
+    last = &(*last)->next;
+  *last = split;
+  pthread_mutex_unlock(&parent->lock);
+}
+
+int rondo_nccl_split_submit(struct rondo_nccl_comm *parent, struct rondo_nccl_split *split) {
+  rondo_nccl_comm_begin_busy(parent); // so that splits are numbered in the order of their calls
   split->number = parent->splits + 1;
   if (split->child)
     split->child->key = child_key(parent, split->number);
   int status = split_gather_choices(parent, split);
   if (status == RONDO_SUCCESS) {
-    parent->splits++;
-    while (*last)
-      last = &(*last)->next;
-    *last = split;
+    parent->splits = split->number;
+    split_append(parent, split);
   }
-  pthread_mutex_unlock(&parent->lock);
+  rondo_nccl_comm_end_busy(parent);
   if (status == RONDO_SUCCESS)
     return RONDO_NCCL_SUCCESS;
   rondo_nccl_split_end(parent, split, status);
@@ -210,18 +217,43 @@ static void split_complete(struct rondo_nccl_comm *parent, struct rondo_nccl_spl
   rondo_nccl_split_end(parent, s, status);
 }
 
-// Takes the oldest split off the list if it has ended. Null: there is none, or it has not ended.
-static struct rondo_nccl_split *split_pop_ended(struct rondo_nccl_comm *parent, int *status) {
+// Copies the number and the ticket of the oldest split. False: there is none.
+static bool split_view_oldest(struct rondo_nccl_comm *parent, uint64_t *number,
+                              struct rondo_ticket *ticket) {
   pthread_mutex_lock(&parent->lock);
-  struct rondo_nccl_split *s = parent->pending;
+  const struct rondo_nccl_split *s = parent->pending;
   if (s) {
-    *status = rondo_comm_test(parent->shared->ctx, parent->comm, &s->ticket);
-    if (*status == RONDO_IN_PROGRESS)
-      s = NULL;
-    else
-      parent->pending = s->next;
+    *number = s->number;
+    *ticket = s->ticket;
   }
   pthread_mutex_unlock(&parent->lock);
+  return s != NULL;
+}
+
+// Takes the oldest split off the list if it has this number, else another thread has taken that
+// one. Null: it has another number.
+static struct rondo_nccl_split *split_pop(struct rondo_nccl_comm *parent, uint64_t number) {
+  pthread_mutex_lock(&parent->lock);
+  struct rondo_nccl_split *s = parent->pending;
+  if (s && s->number == number)
+    parent->pending = s->next;
+  else
+    s = NULL;
+  pthread_mutex_unlock(&parent->lock);
+  return s;
+}
+
+// Takes the oldest split off the list if it has ended. Null: there is none, or it has not ended.
+static struct rondo_nccl_split *split_pop_ended(struct rondo_nccl_comm *parent, int *status) {
+  struct rondo_nccl_split *s = NULL;
+  struct rondo_ticket ticket;
+  uint64_t number = 0;
+  while (!s && split_view_oldest(parent, &number, &ticket)) {
+    *status = rondo_comm_test(parent->shared->ctx, parent->comm, &ticket);
+    if (*status == RONDO_IN_PROGRESS)
+      return NULL;
+    s = split_pop(parent, number);
+  }
   return s;
 }
 
@@ -253,12 +285,9 @@ int rondo_nccl_splits_poll(struct rondo_nccl_comm *comm) {
 
 // Waits for the oldest split. False: there is none.
 static bool split_wait_oldest(struct rondo_nccl_comm *comm, int64_t timeout_ns, int *status) {
-  pthread_mutex_lock(&comm->lock);
-  bool found = comm->pending != NULL;
-  struct rondo_ticket ticket = {{0}, 0};
-  if (found)
-    ticket = comm->pending->ticket;
-  pthread_mutex_unlock(&comm->lock);
+  uint64_t number = 0;
+  struct rondo_ticket ticket;
+  bool found = split_view_oldest(comm, &number, &ticket);
   if (found)
     *status = rondo_comm_wait(comm->shared->ctx, comm->comm, &ticket, timeout_ns);
   return found;
@@ -356,9 +385,9 @@ static int comm_shrink(struct rondo_nccl_comm *parent, const int *excluded, int 
                        const struct rondo_nccl_settings *settings, rondo_nccl_comm_t *rest) {
   static const char call[] = "ncclCommShrink";
   struct choice mine = {0, parent->rank};
-  pthread_mutex_lock(&parent->lock);
+  rondo_nccl_comm_begin_busy(parent);
   uint64_t number = ++parent->splits; // also if memory is out, as on the other ranks
-  pthread_mutex_unlock(&parent->lock);
+  rondo_nccl_comm_end_busy(parent);
   struct rondo_nccl_split *s = split_create(parent, call, mine, settings);
   struct choice *all = s ? calloc((size_t)parent->rank_count, sizeof *all) : NULL;
   if (!all) {
