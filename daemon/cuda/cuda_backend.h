@@ -1,10 +1,11 @@
-// The CPU side of the CUDA backend: devices, their memory, their daemons, and the two threads of
-// the process that look after them.
+// The CPU side of the CUDA backend: devices, their memory, their daemons, and the threads of the
+// process that look after them.
 //
 //   open -> create -> attach -> (launcher, reaper) ... -> detach -> destroy -> close
 //
-// The launcher launches daemons for all ranks; the reaper takes completions. A daemon progresses
-// and quits without any CUDA call; only a launch needs one.
+// The launcher launches daemons for all ranks; the reaper takes completions; the inspector reads
+// where collectives stand, for reports. A daemon progresses and quits without any CUDA call; only a
+// launch needs one.
 #ifndef RONDO_DAEMON_CUDA_BACKEND_H
 #define RONDO_DAEMON_CUDA_BACKEND_H
 
@@ -266,6 +267,14 @@ bool rondo_cuda_launcher_is_held(const struct rondo_cuda_device *d);
 // rondo_setup.hold and is_quiet.
 void rondo_cuda_launcher_hold(struct rondo_device *device, bool on);
 bool rondo_cuda_launcher_is_quiet(struct rondo_device *device);
+
+// --------------------------------------------------------------- cuda_inspect.c ---
+
+// rondo_driver.try_inspect. Makes no call of the CUDA driver itself, and waits at most 0.2 s.
+bool rondo_cuda_try_inspect(struct rondo_daemon *base, uint32_t block, uint32_t index,
+                            struct rondo_block_view *view);
+// After it the inspector does not read the daemon's memory any more.
+void rondo_cuda_inspector_remove(const struct rondo_cuda_daemon *d);
 
 // ------------------------------------------------------------------ cuda_reaper.c ---
 

@@ -32,61 +32,13 @@ static void cuda_detach(struct rondo_daemon *base) {
   struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
   rondo_cuda_launcher_remove(d);
   rondo_cuda_reaper_remove(d);
+  rondo_cuda_inspector_remove(d);
 }
 
 static void cuda_notify_submission(struct rondo_daemon *base, bool urgent) {
   (void)urgent; // only the device can do the work
   rondo_cuda_launcher_notify(rondo_cuda_daemon_of(base));
   rondo_cuda_reaper_notify();
-}
-
-// Reads a context's last saved state. Returns false if there is none.
-static bool context_try_read(const struct rondo_daemon *base, uint32_t block, uint32_t index,
-                             struct rondo_context_dynamic *state) {
-  struct rondo_device_collective entry;
-  struct rondo_task_context context;
-  uint64_t page = 0;
-  uint64_t at = base->table + index / RONDO_TABLE_PAGE * sizeof page;
-  if (rondo_cuda_read(base->device, &page, at, sizeof page) != RONDO_SUCCESS || !page)
-    return false;
-  at = page + index % RONDO_TABLE_PAGE * sizeof entry;
-  if (rondo_cuda_read(base->device, &entry, at, sizeof entry) != RONDO_SUCCESS)
-    return false;
-  at = entry.contexts + block * sizeof context;
-  if (block >= entry.block_count ||
-      rondo_cuda_read(base->device, &context, at, sizeof context) != RONDO_SUCCESS)
-    return false;
-  *state = context.state;
-  return true;
-}
-
-// Adds what the block reported of its scheduled collective since it last saved.
-static void view_add_status(const struct rondo_cuda_block_status *s,
-                            struct rondo_block_view *view) {
-  uint32_t stands = rondo_load_relaxed_u32(&s->stands);
-  view->is_scheduled = true;
-  view->waiting_ns = rondo_load_relaxed_u64(&s->waiting_ns);
-  if (!stands)
-    return;
-  view->state.phase = (uint8_t)stands;
-  view->state.op = (uint8_t)(stands >> 8);
-  view->state.references = stands & RONDO_STANDS_HAS_REFERENCE ? RONDO_REFERENCES_PUBLISHED : 0;
-  view->state.run.number = rondo_load_relaxed_u64(&s->run);
-  view->state.repeat = rondo_load_relaxed_u32(&s->repeat);
-  view->state.bound_send = (uint16_t)rondo_load_relaxed_u32(&s->bound_send);
-  view->has_data = (stands & RONDO_STANDS_HAS_DATA) != 0;
-}
-
-// Shows the block's last report or save: at most a millisecond old for a stuck collective.
-static bool cuda_try_inspect(struct rondo_daemon *base, uint32_t block, uint32_t index,
-                             struct rondo_block_view *view) {
-  const struct rondo_cuda_block_status *s = &rondo_cuda_daemon_of(base)->status[block];
-  memset(view, 0, sizeof *view);
-  if (!context_try_read(base, block, index, &view->state))
-    return false;
-  if (rondo_load_relaxed_u32(&s->scheduled) == index + 1)
-    view_add_status(s, view);
-  return view->state.phase != RONDO_PHASE_IDLE;
 }
 
 static void cuda_read_counters(struct rondo_daemon *base, struct rondo_daemon_counters *c) {
@@ -126,5 +78,5 @@ const struct rondo_driver rondo_cuda_driver = {.name = "cuda",
                                                .enqueue = rondo_cuda_enqueue,
                                                .get_capturing = rondo_cuda_get_capturing,
                                                .capture = rondo_cuda_capture,
-                                               .try_inspect = cuda_try_inspect,
+                                               .try_inspect = rondo_cuda_try_inspect,
                                                .read_counters = cuda_read_counters};

@@ -201,6 +201,17 @@ static void program_in_run(void (*call)(void)) {
   caller_end(&c);
 }
 
+// The report on the run, which its peer makes late, is written while the call waits for the run.
+static void program_with_report(void (*call)(void)) {
+  struct caller c;
+  run_tied(0, 0);
+  caller_begin(&c, call);
+  CHECK(rondo_wait(job.ctx[0], job.coll[0][0], RONDO_LAST_RUN, LATE_NS) == RONDO_ERR_TIMEOUT);
+  run_tied(1, 0);
+  await_results();
+  caller_end(&c);
+}
+
 // Rank 0 has another run, which no stream waits for and which needs the launcher. Those of rank 1
 // need theirs.
 static void program_with_untied_runs(void (*call)(void)) {
@@ -337,6 +348,11 @@ static void a_launcher_that_is_held_up_holds_up_no_other(void **state) {
   try_readings(program_with_untied_runs, call_free);
 }
 
+static void a_report_is_written_while_memory_is_freed(void **state) {
+  (void)state;
+  try_readings(program_with_report, call_free);
+}
+
 static void memory_is_freed_all_the_time(void **state) {
   (void)state;
   try_readings(program_of_rounds, call_all_the_time);
@@ -378,6 +394,7 @@ int main(int argc, char **argv) {
       TEST(memory_is_registered_in_a_run),
       TEST(a_kernel_is_loaded_before_a_run),
       TEST(a_launcher_that_is_held_up_holds_up_no_other),
+      TEST(a_report_is_written_while_memory_is_freed),
       TEST(memory_is_freed_all_the_time),
       TEST(streams_share_hardware_queues),
       TEST(daemons_take_turns_where_they_do_not_fit),
