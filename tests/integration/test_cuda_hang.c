@@ -312,6 +312,7 @@ static struct rondo_fake_options options_with(uint32_t kernels_only) {
   struct rondo_fake_options o = rondo_fake_defaults();
   o.devices = RANKS;
   o.holds_lock = 1;
+  o.watch_locks = 1;
   o.kernels_only = kernels_only;
   return o;
 }
