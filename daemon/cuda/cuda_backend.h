@@ -114,7 +114,8 @@ struct rondo_cuda_daemon {
   // Used by the launcher only.
   uint64_t submissions_seen;
   uint64_t leaves_seen, progress_seen;
-  uint64_t next_start_ns, pause_ns;
+  uint64_t next_start_ns;
+  uint64_t pause_ns;    // before the next launch after blocks have left
   uint64_t sweep_ns;    // next launch for blocks without known work
   uint64_t unneeded_ns; // since when no run needs the launcher; 0: some do
   uint64_t starts;
@@ -262,6 +263,8 @@ CUresult rondo_cuda_launch(const struct rondo_cuda_daemon *d, CUstream stream,
 // True if the launches of all daemons fit on the device together, so that one that stays does not
 // keep another from beginning.
 bool rondo_cuda_can_stay(const struct rondo_cuda_device *d);
+// For tests: how long the launcher waits before it launches blocks again that have left.
+uint64_t rondo_cuda_launcher_pause_ns(const struct rondo_cuda_daemon *d);
 // True while rondo_cuda_launcher_hold forbids launches on the device.
 bool rondo_cuda_launcher_is_held(const struct rondo_cuda_device *d);
 // rondo_setup.hold and is_quiet.
@@ -281,6 +284,9 @@ void rondo_cuda_inspector_remove(const struct rondo_cuda_daemon *d);
 int rondo_cuda_reaper_add(struct rondo_cuda_daemon *d);
 void rondo_cuda_reaper_remove(struct rondo_cuda_daemon *d);
 void rondo_cuda_reaper_notify(void);
+// How long the reaper sleeps after its `looks`-th fruitless poll; 0: not at all. `rest_ns`: since a
+// stream was last seen to wait for a run. `has_graphs`: runs were captured, and may be replayed.
+uint64_t rondo_cuda_reaper_sleep_ns(uint32_t looks, uint64_t rest_ns, bool has_graphs);
 // For tests: how often the reaper has slept between two looks.
 uint64_t rondo_cuda_reaper_sleeps(void);
 

@@ -89,19 +89,27 @@ static struct sums daemon_sum(const struct rondo_cuda_daemon *d) {
   return s;
 }
 
-// Starts the pause before the next launch after blocks have left.
+// True if streams may wait for outstanding runs: tied ones, or those of graphs.
+static bool daemon_has_waiting_streams(const struct rondo_cuda_daemon *d) {
+  return rondo_load_relaxed_u32(&d->base.tied_runs) ||
+         rondo_load_seq_cst_u32(&d->base.captured_runs);
+}
+
+// Starts the pause before the next launch after blocks have left. There is none while streams wait,
+// because it could come between the peers' data and the run.
 static void daemon_note_leaves(struct rondo_cuda_daemon *d, uint64_t now_ns) {
   struct sums s = daemon_sum(d);
+  bool streams_wait = daemon_has_waiting_streams(d);
   if (s.leaves == d->leaves_seen)
     return;
-  if (s.progress != d->progress_seen)
-    d->pause_ns = d->restart_min_ns;
+  if (s.progress != d->progress_seen || streams_wait)
+    rondo_store_relaxed_u64(&d->pause_ns, d->restart_min_ns);
   else if (d->pause_ns < d->restart_max_ns)
-    d->pause_ns *= 2;
+    rondo_store_relaxed_u64(&d->pause_ns, 2 * d->pause_ns);
   d->leaves_seen = s.leaves;
   d->alive_ns = now_ns;
   d->progress_seen = s.progress;
-  d->next_start_ns = now_ns + d->pause_ns;
+  d->next_start_ns = streams_wait ? now_ns : now_ns + d->pause_ns;
   d->sweep_ns = now_ns + SWEEP_PAUSES * d->restart_max_ns;
 }
 
@@ -383,6 +391,10 @@ void rondo_cuda_launcher_notify(struct rondo_cuda_daemon *d) {
   rondo_fetch_add_seq_cst_u32(&launcher->signal, 1);
   if (state != LAUNCHER_RUNNING)
     rondo_futex_wake_all(&launcher->signal);
+}
+
+uint64_t rondo_cuda_launcher_pause_ns(const struct rondo_cuda_daemon *d) {
+  return rondo_load_relaxed_u64(&d->pause_ns);
 }
 
 // ------------------------------------------------------------------ coming and going --

@@ -1,6 +1,7 @@
 // The reaper: one thread that takes completions off the CUDA devices for all ranks of this process.
 // A thread that waits takes those of its own rank itself.
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -11,7 +12,12 @@
 #define SLEEP_MIN_NS 20000u
 #define SLEEP_MAX_NS 200000u
 #define DEEP_BOUND_NS 1000000000u
-#define AWAKE_NS 10000000u // for so long after a stream was seen to wait the reaper does not sleep
+#define TIMER_SLACK_NS 1u // else each sleep takes 50 us longer
+// The reaper does not sleep for so long after a stream was seen to wait, and longer if there are
+// graphs: it cannot be woken when one is replayed. Later it sleeps a little at a time.
+#define AWAKE_NS UINT64_C(10000000)
+#define GRAPH_AWAKE_NS UINT64_C(1000000000)
+#define GRAPH_SLEEP_MAX_NS 50000u
 
 struct reaper {
   uint32_t is_parked; // K2
@@ -32,18 +38,20 @@ static bool daemon_serve(const struct rondo_cuda_daemon *d) {
   return d->base.service(d->base.owner);
 }
 
-// True while a stream may wait for what the reaper does: it submits the runs of graphs, and those
-// tied runs that the device had no room for.
+// True while a stream may wait for what the reaper does: it submits the runs of graphs and those
+// tied runs that the device had no room for, and takes their completions.
 static bool daemon_has_waiting_stream(const struct rondo_cuda_daemon *d, bool moved) {
-  bool waits = moved && rondo_load_seq_cst_u32(&d->base.captured_runs) != 0;
-  if (rondo_load_relaxed_u32(&d->base.tied_runs))
+  uint32_t tied = rondo_load_relaxed_u32(&d->base.tied_runs);
+  bool waits = rondo_load_seq_cst_u32(&d->base.captured_runs) != 0 &&
+               (moved || rondo_load_seq_cst_u64(&d->base.outstanding) > tied);
+  if (tied)
     for (uint32_t b = 0; b < d->block_count && !waits; b++)
       waits = rondo_cuda_block_is_resident(&d->status[b]);
   return waits;
 }
 
 struct pass_view {
-  bool moved, unfinished, waited_for;
+  bool moved, unfinished, waited_for, has_graphs;
 };
 
 static struct pass_view reaper_pass(void) {
@@ -54,8 +62,8 @@ static struct pass_view reaper_pass(void) {
     bool moved = daemon_serve(d);
     seen.moved |= moved;
     seen.waited_for |= daemon_has_waiting_stream(d, moved);
-    seen.unfinished |= rondo_load_seq_cst_u64(&d->base.outstanding) != 0 ||
-                       rondo_load_seq_cst_u32(&d->base.captured_runs) != 0;
+    seen.has_graphs |= rondo_load_seq_cst_u32(&d->base.captured_runs) != 0;
+    seen.unfinished |= rondo_load_seq_cst_u64(&d->base.outstanding) != 0 || seen.has_graphs;
   }
   pthread_mutex_unlock(&reaper.watch.lock);
   return seen;
@@ -70,28 +78,35 @@ static void reaper_park(uint32_t signal) {
   rondo_store_seq_cst_u32(&reaper.is_parked, 0);
 }
 
-// Spins or yields after the `looks`-th fruitless poll, or returns how long to sleep instead; else
-// 0.
-static uint64_t pause_ns_after(uint32_t looks) {
-  if (looks < SPIN_LOOKS) {
-    rondo_relax();
+// How long to sleep after the `looks`-th fruitless poll; 0: not at all.
+static uint64_t sleep_ns_after(uint32_t looks) {
+  if (looks < YIELD_LOOKS)
     return 0;
-  }
-  if (looks < YIELD_LOOKS) {
-    sched_yield();
-    return 0;
-  }
   uint64_t sleep_ns = (uint64_t)SLEEP_MIN_NS * (1 + (looks - YIELD_LOOKS) / 16);
   return sleep_ns < SLEEP_MAX_NS ? sleep_ns : SLEEP_MAX_NS;
 }
 
-// Pauses after the `looks`-th fruitless poll. `waited_ns`: when a stream was last seen to wait.
-static void reaper_pause(uint32_t looks, uint64_t waited_ns) {
-  const struct timespec pause = {0, (long)pause_ns_after(looks)};
-  if (!pause.tv_nsec)
-    return;
-  if (rondo_now_ns() - waited_ns < AWAKE_NS) {
+static void poll_again(uint32_t looks) {
+  if (looks < SPIN_LOOKS)
+    rondo_relax();
+  else
     sched_yield();
+}
+
+uint64_t rondo_cuda_reaper_sleep_ns(uint32_t looks, uint64_t rest_ns, bool has_graphs) {
+  uint64_t sleep_ns = sleep_ns_after(looks);
+  if (rest_ns < (has_graphs ? GRAPH_AWAKE_NS : AWAKE_NS))
+    return 0;
+  return has_graphs && sleep_ns > GRAPH_SLEEP_MAX_NS ? GRAPH_SLEEP_MAX_NS : sleep_ns;
+}
+
+// Pauses after the `looks`-th fruitless poll. `waited_ns`: when a stream was last seen to wait.
+static void reaper_pause(uint32_t looks, uint64_t waited_ns, bool has_graphs) {
+  struct timespec pause = {0, 0};
+  if (sleep_ns_after(looks)) // else there is no need for the time
+    pause.tv_nsec = (long)rondo_cuda_reaper_sleep_ns(looks, rondo_now_ns() - waited_ns, has_graphs);
+  if (!pause.tv_nsec) {
+    poll_again(looks);
     return;
   }
   rondo_store_relaxed_u64(&reaper.sleeps, reaper.sleeps + 1);
@@ -104,6 +119,7 @@ static void *reaper_main(void *arg) {
   (void)arg;
   uint32_t looks = 0;
   uint64_t waited_ns = 0;
+  (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
   for (;;) {
     uint32_t signal = rondo_load_acquire_u32(&reaper.signal);
     struct pass_view seen = reaper_pass();
@@ -115,7 +131,7 @@ static void *reaper_main(void *arg) {
       reaper_park(signal);
       looks = 0;
     } else {
-      reaper_pause(looks++, waited_ns);
+      reaper_pause(looks++, waited_ns, seen.has_graphs);
     }
   }
   return NULL;
@@ -175,10 +191,13 @@ int rondo_cuda_wait(struct rondo_daemon *base, int (*is_done)(void *arg), void *
     uint64_t now_ns = rondo_now_ns();
     if (now_ns >= deadline_ns)
       break;
-    uint64_t sleep_ns = pause_ns_after(looks++);
+    uint64_t sleep_ns = sleep_ns_after(looks);
     uint64_t left_ns = deadline_ns - now_ns;
     if (sleep_ns)
       daemon_sleep(d, is_done, arg, sleep_ns < left_ns ? sleep_ns : left_ns);
+    else
+      poll_again(looks);
+    looks++;
   }
   return done ? RONDO_SUCCESS : RONDO_ERR_TIMEOUT;
 }
@@ -213,9 +232,11 @@ int rondo_cuda_synchronize(struct rondo_daemon *base, uint64_t deadline_ns) {
       return RONDO_ERR_CLOSED;
     if (rondo_now_ns() >= deadline_ns)
       return RONDO_ERR_TIMEOUT;
-    const struct timespec pause = {0, (long)pause_ns_after(looks)};
+    const struct timespec pause = {0, (long)sleep_ns_after(looks)};
     if (pause.tv_nsec)
       nanosleep(&pause, NULL);
+    else
+      poll_again(looks);
   }
   return RONDO_SUCCESS;
 }

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "daemon/cuda/cuda_backend.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/support/cuda_job.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/held_locks.h"
@@ -223,6 +225,24 @@ static void with_one_hardware_queue_streams_are_refused(void **state) {
   assert_true(rondo_test_log_has("CUDA_DEVICE_MAX_CONNECTIONS=1: a stream that waits would"));
 }
 
+static const struct rondo_cuda_daemon *daemon_of(uint32_t r) {
+  struct rondo_rank *rank = NULL;
+  assert_int_equal(rondo_rank_pin(job.ctx[r], "test", &rank), RONDO_SUCCESS);
+  rondo_rank_unpin(job.ctx[r]);
+  return rondo_cuda_daemon_of(rank->member.daemon);
+}
+
+// Waits until rank 0's daemon has been launched `count` times more.
+static void await_starts(uint64_t count) {
+  struct rondo_counters first;
+  struct rondo_counters now;
+  assert_int_equal(rondo_counters(job.ctx[0], &first), RONDO_SUCCESS);
+  do {
+    sched_yield();
+    assert_int_equal(rondo_counters(job.ctx[0], &now), RONDO_SUCCESS);
+  } while (now.starts < first.starts + count);
+}
+
 // --------------------------------------------------------------------- graphs --
 
 static CUgraphExec graph_of(uint32_t rank, uint32_t coll) {
@@ -265,6 +285,60 @@ static void a_graph_is_replayed_ten_thousand_times(void **state) {
   assert_int_equal(words[100], 0);
   for (uint32_t r = 0; r < RANKS; r++)
     await_forgotten(r, 0);
+}
+
+// The blocks of both ranks outnumber the multiprocessors, so none stays for a run, and the launcher
+// launches them again until the peer comes. A fruitless launch does not make the pause longer.
+static void pauses_do_not_grow_while_a_stream_waits(void **state) {
+  (void)state;
+  struct rondo_config many_blocks = RONDO_CONFIG_INIT;
+  CUgraphExec exec[RANKS];
+  many_blocks.blocks = 16;
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_cuda_open(&job, &many_blocks, 1), RONDO_SUCCESS);
+  for (uint32_t is_graph = 0; is_graph < 2; is_graph++) {
+    for (uint32_t r = 0; r < RANKS; r++) {
+      exec[r] = is_graph ? graph_of(r, 0) : NULL;
+      if (!is_graph)
+        put_round(r, 0);
+      else
+        OK(cuGraphLaunch(exec[r], streams[r]));
+      if (r > 0)
+        continue;
+      await_starts(10);
+      assert_int_equal(rondo_cuda_launcher_pause_ns(daemon_of(0)), daemon_of(0)->restart_min_ns);
+    }
+    await_streams();
+  }
+  assert_int_equal(words[100], 0);
+  for (uint32_t r = 0; r < RANKS; r++)
+    OK(cuGraphExecDestroy(exec[r]));
+}
+
+// The device cannot wake the reaper, which submits a graph's runs.
+static void a_graph_finds_the_reaper_awake_after_a_rest(void **state) {
+  (void)state;
+  CUgraphExec exec[RANKS];
+  const uint64_t rest_ns = 900000000;
+  const uint32_t many = 100000;
+  assert_true(rondo_cuda_reaper_sleep_ns(many, rest_ns, false) >= 200000);
+  assert_int_equal(rondo_cuda_reaper_sleep_ns(many, rest_ns, true), 0);
+  assert_in_range(rondo_cuda_reaper_sleep_ns(many, 10 * rest_ns, true), 1, 50000);
+  for (uint32_t r = 0; r < RANKS; r++)
+    exec[r] = graph_of(r, 0);
+  for (int round = 0; round < 3; round++) {
+    uint64_t begun_ns = rondo_now_ns();
+    for (uint32_t r = 0; r < RANKS; r++)
+      OK(cuGraphLaunch(exec[r], streams[r]));
+    await_streams();
+    uint64_t sleeps = rondo_cuda_reaper_sleeps();
+    nap();
+    sleeps = rondo_cuda_reaper_sleeps() - sleeps;
+    if (rondo_now_ns() - begun_ns < rest_ns) // else this machine was busy with other things
+      assert_int_equal(sleeps, 0);
+  }
+  for (uint32_t r = 0; r < RANKS; r++)
+    OK(cuGraphExecDestroy(exec[r]));
 }
 
 // Rank 0 launches A, B, A, B …; rank 1 the same in streams of its own, B first.
@@ -409,6 +483,8 @@ int main(int argc, char **argv) {
       TEST(a_stream_that_is_not_the_devices_is_refused),
       TEST(with_one_hardware_queue_streams_are_refused),
       TEST(a_graph_is_replayed_ten_thousand_times),
+      TEST(pauses_do_not_grow_while_a_stream_waits),
+      TEST(a_graph_finds_the_reaper_awake_after_a_rest),
       TEST(two_graphs_take_turns_in_different_orders),
       TEST(a_forked_capture_replays_both_branches),
       TEST(a_capture_is_not_disturbed_by_registering_and_running),
