@@ -31,7 +31,9 @@ static CUstream streams[RANKS][BUFFERS];
 static int begin(void **state) {
   struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
   (void)state;
-  rondo_fake_reset(NULL);
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.connections = RONDO_FAKE_MANY_CONNECTIONS;
+  rondo_fake_reset(&options);
   rondo_cuda_api_from(NULL);
   rondo_test_log_clear();
   rondo_test_watch_locks();

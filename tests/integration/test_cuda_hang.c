@@ -373,6 +373,7 @@ static void daemons_take_turns_where_they_do_not_fit(void **state) {
   (void)state;
   struct program p = {program_of_rounds, NULL, options_with(0)};
   p.options.devices = 1;
+  p.options.connections = RONDO_FAKE_MANY_CONNECTIONS;
   p.options.resident_blocks = 4;
   assert_int_equal(program_try(&p), 0);
 }

@@ -60,7 +60,9 @@ static void consume_kernel(const void *param, uint32_t block, uint32_t block_cou
 static int begin(void **state) {
   (void)state;
   void *memory;
-  rondo_fake_reset(NULL);
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.connections = RONDO_FAKE_MANY_CONNECTIONS;
+  rondo_fake_reset(&options);
   rondo_cuda_api_from(NULL);
   rondo_test_log_clear();
   rondo_test_watch_locks();

@@ -71,9 +71,14 @@ struct rondo_fake_script {
   void (*point)(void);      // another thread may run
 };
 
-// One device, 32 queues, 64 blocks, memory_waits, sharing; `connections` and `launch_blocking` as
-// the environment says with CUDA_DEVICE_MAX_CONNECTIONS and CUDA_LAUNCH_BLOCKING.
+// One device, 8 queues as on a GPU, 64 blocks, memory_waits, sharing; `connections` and
+// `launch_blocking` as the environment says with CUDA_DEVICE_MAX_CONNECTIONS and
+// CUDA_LAUNCH_BLOCKING.
 struct rondo_fake_options rondo_fake_defaults(void);
+
+// Queues for several ranks on one device, whose streams outnumber the default (docs/nccl.md, "Where
+// a program can still block itself").
+#define RONDO_FAKE_MANY_CONNECTIONS 32u
 
 // Waits until nothing runs, frees what is left, forgets faults and counts. Null: the defaults.
 void rondo_fake_reset(const struct rondo_fake_options *options);

@@ -9,7 +9,8 @@
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/ptx/ptx_program.h"
 
-#define FAKE_CHANNELS 32u
+#define FAKE_CHANNELS RONDO_FAKE_MANY_CONNECTIONS // hardware queues at most
+#define FAKE_DEFAULT_CHANNELS 8u
 #define FAKE_MAX_KERNELS 32u
 #define FAKE_MAX_ENTRIES 128u
 

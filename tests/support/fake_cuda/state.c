@@ -61,7 +61,7 @@ struct rondo_fake_options rondo_fake_defaults(void) {
                                  .resident_blocks = 64,
                                  .memory_waits = 1,
                                  .sharing = 1};
-  o.connections = number_in(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), FAKE_CHANNELS);
+  o.connections = number_in(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), FAKE_DEFAULT_CHANNELS);
   o.launch_blocking = number_in(getenv("CUDA_LAUNCH_BLOCKING"), 0);
   const char *text = getenv("RONDO_TEST_FAKE_CUDA");
   while (text && *text) {
@@ -78,7 +78,9 @@ static void configure(const struct rondo_fake_options *options) {
   struct rondo_fake_options o = options ? *options : rondo_fake_defaults();
   if (o.devices > RONDO_FAKE_MAX_DEVICES)
     o.devices = RONDO_FAKE_MAX_DEVICES;
-  if (o.connections == 0 || o.connections > FAKE_CHANNELS)
+  if (o.connections == 0)
+    o.connections = FAKE_DEFAULT_CHANNELS;
+  if (o.connections > FAKE_CHANNELS)
     o.connections = FAKE_CHANNELS;
   if (o.resident_blocks == 0)
     o.resident_blocks = 1;
