@@ -179,7 +179,45 @@ static uint32_t count_references(uint32_t from, uint32_t to) {
   return count;
 }
 
-enum where { IN_MEMORY, IN_POOL, MANAGED, PAGEABLE };
+enum where { IN_MEMORY, IN_POOL, MANAGED, PAGEABLE, MAPPED };
+
+static size_t mapped_bytes(size_t bytes, const CUmemAllocationProp *of) {
+  size_t unit = 0;
+  assert_int_equal(cuMemGetAllocationGranularity(&unit, of, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                   CUDA_SUCCESS);
+  return (bytes + unit - 1) / unit * unit;
+}
+
+static CUmemAllocationProp device_memory(uint32_t device) {
+  CUmemAllocationProp of;
+  memset(&of, 0, sizeof of);
+  of.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  of.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  of.location.id = (int)device;
+  return of;
+}
+
+// Maps memory of a device, as PyTorch's expandable segments do. The application sets the rights:
+// here only that device may use the memory.
+static void *buffer_map(uint32_t device, size_t bytes) {
+  CUmemGenericAllocationHandle handle;
+  CUmemAllocationProp of = device_memory(device);
+  CUmemAccessDesc access = {of.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUdeviceptr at = 0;
+  size_t whole = mapped_bytes(bytes, &of);
+  assert_int_equal(cuMemAddressReserve(&at, whole, 0, 0, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemCreate(&handle, whole, &of, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemMap(at, whole, 0, handle, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemRelease(handle), CUDA_SUCCESS);
+  assert_int_equal(cuMemSetAccess(at, whole, &access, 1), CUDA_SUCCESS);
+  return (void *)(uintptr_t)at;
+}
+
+static void buffer_unmap(CUdeviceptr at, size_t bytes) {
+  CUmemAllocationProp of = device_memory(0);
+  assert_int_equal(cuMemUnmap(at, mapped_bytes(bytes, &of)), CUDA_SUCCESS);
+  assert_int_equal(cuMemAddressFree(at, mapped_bytes(bytes, &of)), CUDA_SUCCESS);
+}
 
 // A buffer for rank `rank`, which is on the device of the same number.
 static void *buffer_make(enum where where, uint32_t rank, size_t bytes) {
@@ -187,6 +225,8 @@ static void *buffer_make(enum where where, uint32_t rank, size_t bytes) {
   CUdeviceptr memory = 0;
   if (where == PAGEABLE)
     return calloc(1, bytes);
+  if (where == MAPPED)
+    return buffer_map(rank, bytes);
   assert_int_equal(cuDevicePrimaryCtxRetain(&ctx, (int)rank), CUDA_SUCCESS);
   assert_int_equal(cuCtxSetCurrent(ctx), CUDA_SUCCESS);
   assert_int_equal(where == IN_MEMORY ? cuMemAlloc(&memory, bytes)
@@ -197,10 +237,12 @@ static void *buffer_make(enum where where, uint32_t rank, size_t bytes) {
   return (void *)(uintptr_t)memory;
 }
 
-static void buffer_free(enum where where, void *memory) {
+static void buffer_free(enum where where, void *memory, size_t bytes) {
   CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory;
   if (where == PAGEABLE)
     free(memory);
+  else if (where == MAPPED)
+    buffer_unmap(at, bytes);
   else
     assert_int_equal(where == IN_POOL ? cuMemFreeAsync(at, NULL) : cuMemFree(at), CUDA_SUCCESS);
 }
@@ -221,15 +263,15 @@ static void run_with_buffers(enum where where) {
     assert_int_equal(rondo_test_cuda_wait(&job, r, 0), RONDO_SUCCESS);
     assert_int_equal(rondo_mem_copy(job.ctx[r], job.recv[r][0], buffers[r], bytes), RONDO_SUCCESS);
     assert_int_equal(rondo_test_cuda_check(&job, r, 0, 0), RONDO_SUCCESS);
-    buffer_free(where, buffers[r]);
+    buffer_free(where, buffers[r], bytes);
   }
 }
 
-// Peer access covers neither pools nor managed nor pageable memory: only what cuMemAlloc returns is
-// read in place by the other device.
+// Peer access covers neither pools nor mappings nor managed nor pageable memory: only what
+// cuMemAlloc returns is read in place by the other device.
 static void a_buffer_that_a_peer_may_not_read_is_sent_by_value(void **state) {
   (void)state;
-  static const enum where kinds[] = {IN_POOL, MANAGED, PAGEABLE};
+  static const enum where kinds[] = {IN_POOL, MANAGED, PAGEABLE, MAPPED};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     struct rondo_fake_options options = rondo_fake_defaults();
     options.devices = 2;
@@ -255,7 +297,7 @@ static void a_buffer_of_a_peers_pool_is_refused(void **state) {
   assert_int_equal(rondo_run(job.ctx[0], job.coll[0][0], far, job.recv[0][0], NULL, NULL),
                    RONDO_ERR_INVALID);
   assert_true(rondo_test_log_has("it is of a pool or a mapping, which peer access does not cover"));
-  buffer_free(IN_POOL, far);
+  buffer_free(IN_POOL, far, 4000);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
