@@ -173,6 +173,52 @@ static int run_with(const void *send, void *recv) {
   return rondo_run(job.ctx[0], job.coll[0][0], send, recv, NULL, NULL);
 }
 
+static int init_alone(void) {
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  struct rondo_context ctx = {0};
+  cfg.backend = RONDO_BACKEND_CUDA;
+  int status = rondo_init(&ctx, &cfg);
+  if (status == RONDO_SUCCESS)
+    assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, RONDO_FOREVER), RONDO_SUCCESS);
+  return status;
+}
+
+static void a_driver_that_is_too_old_is_refused(void **state) {
+  (void)state;
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.driver_version = 12030;
+  reset(&options);
+  assert_int_equal(init_alone(), RONDO_ERR_UNSUPPORTED);
+  assert_true(rondo_test_log_has("install driver 5"));
+}
+
+// The image has no machine code for the device, and the driver is older than the compiler of its
+// PTX. With some toolkits the oldest driver that has all calls is newer than that, so the driver
+// gets its version when the library has looked for the calls.
+static void a_driver_that_is_too_old_for_the_image_is_refused(void **state) {
+  (void)state;
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.capability = 119; // of no device so far
+  reset(&options);
+  assert_int_equal(init_alone(), RONDO_SUCCESS);
+  options.driver_version = CUDA_VERSION - 10;
+  rondo_fake_reset(&options);
+  assert_int_equal(cuInit(0), CUDA_SUCCESS);
+  assert_int_equal(init_alone(), RONDO_ERR_UNSUPPORTED);
+  assert_true(rondo_test_log_has(
+      "device 0 cannot be used: there is no machine code for compute capability 11.9"));
+  char wanted[64];
+  snprintf(wanted, sizeof wanted, "install a driver of CUDA %d.%d or later", CUDA_VERSION / 1000,
+           CUDA_VERSION % 1000 / 10);
+  assert_true(rondo_test_log_has(wanted));
+  options.capability = 90; // for which there is machine code
+  rondo_fake_reset(&options);
+  assert_int_equal(cuInit(0), CUDA_SUCCESS);
+#if defined(HAS_MACHINE_CODE)
+  assert_int_equal(init_alone(), RONDO_SUCCESS);
+#endif
+}
+
 static void buffers_that_the_device_cannot_use_are_refused(void **state) {
   (void)state;
   static int32_t pageable[100];
@@ -497,6 +543,8 @@ int main(int argc, char **argv) {
       RONDO_CUDA_TEST("cuda_glue", a_blocking_launch_lets_the_ranks_take_turns),
       RONDO_CUDA_TEST("cuda_glue", one_hardware_queue_is_enough_for_runs),
       RONDO_CUDA_TEST("cuda_glue", a_held_device_becomes_quiet),
+      RONDO_CUDA_TEST("cuda_glue", a_driver_that_is_too_old_is_refused),
+      RONDO_CUDA_TEST("cuda_glue", a_driver_that_is_too_old_for_the_image_is_refused),
       RONDO_CUDA_TEST("cuda_glue", buffers_that_the_device_cannot_use_are_refused),
       RONDO_CUDA_TEST("cuda_glue", the_device_is_awaited_in_the_middle_of_a_stuck_collective),
       RONDO_CUDA_TEST("cuda_glue", a_kernel_is_loaded_lazily_in_the_middle_of_a_stuck_collective),

@@ -54,6 +54,7 @@ struct rondo_fake_options {
   uint32_t sharing;         // 1: memory can be mapped by other processes
   uint32_t watch_locks;     // 1: a call that may wait, made with a lock held, ends the program
   uint32_t driver_version;  // as cuDriverGetVersion writes it; 0: that of cuda.h
+  uint32_t capability;      // of the devices, ten times
   // Kernels whose image has PTX are 0: functions of the host; 1: executed by the PTX machine, which
   // ends the process with a line about what the rules of PTX forbid; 2: also about values that were
   // never written.
@@ -71,8 +72,8 @@ struct rondo_fake_script {
   void (*point)(void);      // another thread may run
 };
 
-// One device, 8 queues as on a GPU, 64 blocks, memory_waits, sharing; `connections` and
-// `launch_blocking` as the environment says with CUDA_DEVICE_MAX_CONNECTIONS and
+// One device of capability 9.0, 8 queues as on a GPU, 64 blocks, memory_waits, sharing;
+// `connections` and `launch_blocking` as the environment says with CUDA_DEVICE_MAX_CONNECTIONS and
 // CUDA_LAUNCH_BLOCKING.
 struct rondo_fake_options rondo_fake_defaults(void);
 

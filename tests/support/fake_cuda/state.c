@@ -37,6 +37,7 @@ static void take_option(struct rondo_fake_options *o, const char *text) {
       {"kernels_only=", &o->kernels_only},
       {"pageable_access=", &o->pageable_access},
       {"driver_version=", &o->driver_version},
+      {"capability=", &o->capability},
       {"sharing=", &o->sharing},
       {"watch_locks=", &o->watch_locks},
       {"ptx=", &o->ptx},
@@ -60,7 +61,8 @@ struct rondo_fake_options rondo_fake_defaults(void) {
                                  .multiprocessors = 16,
                                  .resident_blocks = 64,
                                  .memory_waits = 1,
-                                 .sharing = 1};
+                                 .sharing = 1,
+                                 .capability = 90};
   o.connections = number_in(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), FAKE_DEFAULT_CHANNELS);
   o.launch_blocking = number_in(getenv("CUDA_LAUNCH_BLOCKING"), 0);
   const char *text = getenv("RONDO_TEST_FAKE_CUDA");
@@ -341,7 +343,10 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     *value = (int)fake.options.pageable_access;
     break;
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-    *value = 9;
+    *value = (int)(fake.options.capability / 10);
+    break;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+    *value = (int)(fake.options.capability % 10);
     break;
   case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
     *value = 4;
