@@ -1,6 +1,7 @@
 #include "job.hpp"
 
 #include <cstring>
+#include <exception>
 #include <set>
 
 #include <pthread.h>
@@ -139,19 +140,40 @@ std::shared_ptr<job> job::open(const c10::intrusive_ptr<c10d::Store> &store,
   return one;
 }
 
+struct rondo_context job::device_join(int device) {
+  if (settings_.size > 1 && settings_.rank > 0 && !has_device_id_)
+    id_get(*store_, settings_, id_key(generation_, RONDO_BACKEND_CUDA), &device_.id);
+  has_device_id_ = true;
+  device_.device = device;
+  return context_create(device_);
+}
+
+// Joining waits for the store and for the device, which may wait for a stream of a thread that
+// needs the lock. So the thread that joins does not hold it; the others wait for that thread.
 struct rondo_context job::device_context(int device) {
-  std::lock_guard<std::mutex> hold(device_lock_);
+  std::unique_lock<std::mutex> hold(device_lock_);
+  device_joined_.wait(hold, [this] { return !is_joining_device_; });
   if (device_context_.handle) {
     TORCH_CHECK(device == device_.device, "rondo: a tensor is on cuda:", device,
                 ", but this rank uses cuda:", device_.device, ": a rank has one device");
     return device_context_;
   }
-  if (settings_.size > 1 && settings_.rank > 0 && !has_device_id_)
-    id_get(*store_, settings_, id_key(generation_, RONDO_BACKEND_CUDA), &device_.id);
-  has_device_id_ = true;
-  device_.device = device;
-  device_context_ = context_create(device_);
-  return device_context_;
+  struct rondo_context context = {0};
+  std::exception_ptr failure;
+  is_joining_device_ = true;
+  hold.unlock();
+  try {
+    context = device_join(device);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  hold.lock();
+  is_joining_device_ = false;
+  device_context_ = context;
+  device_joined_.notify_all();
+  if (failure)
+    std::rethrow_exception(failure);
+  return context;
 }
 
 int job::local_size() {

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -77,6 +78,8 @@ private:
   static struct rondo_config config_make(const group_settings &s, int backend);
   void join();
   void publish_ids(struct rondo_config &host);
+  // Joins the job on devices; the thread has set is_joining_device_, and does not hold the lock.
+  struct rondo_context device_join(int device);
 
   const pid_t process_ = getpid();
   struct rondo_context context_ = {0};
@@ -86,7 +89,9 @@ private:
   std::mutex lock_;
   std::map<std::string, uint64_t> key_counts_; // by name
   std::atomic<int> local_size_{-1};            // -1: not known yet
-  std::mutex device_lock_;                     // protects what follows
+  std::mutex device_lock_;                     // protects the rest, except while a thread joins
+  std::condition_variable device_joined_;      // is_joining_device_ became false
+  bool is_joining_device_ = false;             // a thread owns device_ and has_device_id_
   struct rondo_config device_;                 // how this rank joins on its device
   bool has_device_id_ = false;
   struct rondo_context device_context_ = {0};
