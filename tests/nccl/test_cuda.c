@@ -1,9 +1,12 @@
 // The drop-in library in the order of streams, on the stand-in for the CUDA driver: one thread,
 // ranks on devices of their own.
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <rondo/types.h>
 
@@ -222,6 +225,37 @@ static void memory_is_of_the_device(void **state) {
   assert_int_equal(ncclMemFree(memory[0]), RONDO_NCCL_INVALID_ARGUMENT);
 }
 
+static void nap(void) {
+  const struct timespec pause = {0, 50000000};
+  nanosleep(&pause, NULL);
+}
+
+static void *allocate(void *memory) {
+  CU(cuCtxSetCurrent(contexts[0]));
+  NCCL(ncclMemAlloc(memory, 100));
+  return NULL;
+}
+
+// Both want the context of the device's memory, which there is not yet. One thread makes it, in a
+// call of the driver that waits, and the other waits for that thread.
+static void threads_share_the_context_of_memory(void **state) {
+  pthread_t threads[2];
+  void *memory[2];
+  (void)state;
+  rondo_fake_hold("cuStreamCreateWithPriority");
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, allocate, &memory[i]), 0);
+  while (!rondo_fake_held())
+    sched_yield();
+  nap();
+  assert_int_equal(rondo_fake_held(), 1);
+  rondo_fake_hold(NULL);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  for (int i = 0; i < 2; i++)
+    NCCL(ncclMemFree(memory[i]));
+}
+
 // The factors change in the order of the streams, behind calls that have them.
 static void factors_in_memory_of_the_device_are_read_in_stream_order(void **state) {
   static float factors[3][RANKS];
@@ -304,6 +338,7 @@ int main(void) {
       ON_STREAMS(a_group_can_be_captured),
       ON_STREAMS(graphs_of_a_communicator_take_turns),
       ON_STREAMS(memory_is_of_the_device),
+      ON_STREAMS(threads_share_the_context_of_memory),
       ON_STREAMS(factors_in_memory_of_the_device_are_read_in_stream_order),
       ON_STREAMS(a_factor_in_memory_of_the_device_is_not_captured),
       ON_STREAMS(a_split_gathers_on_the_device),
