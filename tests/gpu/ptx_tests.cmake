@@ -39,7 +39,9 @@ if(TARGET rondo_nccl_kernel)
 endif()
 
 # Scripted runs: the program, the stand-in and the kernels in an order that a seed chooses. One of
-# the first seeds must notice each fault that is planted into the kernel.
+# the first seeds must notice each fault that is planted into the kernel. Those tests have the label
+# explore, so that scripts/check runs them in one preset: it takes minutes, and the text of the
+# kernel is the same in each.
 if(TARGET test_cuda_seeds)
   function(gpu_ptx_seeds_test name labels ptx)
     add_test(NAME ptx.${name} COMMAND test_cuda_seeds --ptx=${ptx} ${ARGN}
@@ -53,7 +55,7 @@ if(TARGET test_cuda_seeds)
   string(REGEX MATCHALL "\n    {\"[a-z0-9_]+" mutations "${mutations}")
   list(TRANSFORM mutations REPLACE "\n    {\"" "")
   foreach(mutation IN LISTS mutations)
-    set(label integration)
+    set(label explore)
     if(mutation MATCHES "^(c5_end_relaxed|fault_no_drain)$") # need minutes
       set(label soak)
     endif()
