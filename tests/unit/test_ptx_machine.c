@@ -78,6 +78,38 @@ static void instructions_are_counted(void **state) {
   assert_int_equal(body_run("mov.u32 %r1, 0;\n", &shape).steps, 33 * 4);
 }
 
+#define PAUSE_NS 100000u
+
+// With a seed a pause of t ns lasts between 0 and 2 t; without one it lasts 0.
+static void pauses_last_up_to_twice_their_time(void **state) {
+  uint64_t shortest = UINT64_MAX, longest = 0;
+  (void)state;
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    const struct ptx_run_shape shape = {.threads = 1, .options = {.seed = seed}};
+    const struct ptx_run_result r =
+        body_run("mov.u64 %d1, %globaltimer;\nmov.u32 %r1, 100000;\nnanosleep.u32 %r1;\n"
+                 "mov.u64 %d2, %globaltimer;\nsub.s64 %d2, %d2, %d1;\nst.u64 [%d0], %d2;\n",
+                 &shape);
+    assert_int_equal(r.state, PTX_DONE);
+    shortest = buffer[0] < shortest ? buffer[0] : shortest;
+    longest = buffer[0] > longest ? buffer[0] : longest;
+  }
+  assert_true(shortest < PAUSE_NS && longest > PAUSE_NS);
+}
+
+// globaltimer moves in steps of so many nanoseconds.
+static void the_timer_has_its_step(void **state) {
+  static const uint32_t steps[] = {0, 32, 1000};
+  (void)state;
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    const struct ptx_run_shape shape = {.threads = 1, .options = {.timer_step_ns = steps[i]}};
+    const struct ptx_run_result r =
+        body_run("mov.u64 %d1, %globaltimer;\nst.u64 [%d0], %d1;\n", &shape);
+    assert_int_equal(r.state, PTX_DONE);
+    assert_true(buffer[0] != 0 && buffer[0] % (steps[i] ? steps[i] : 32) == 0);
+  }
+}
+
 // -------------------------------------------------------------------- barriers --
 
 // Each thread writes its word of shared memory, and reads its neighbour's after the barrier.
@@ -324,6 +356,8 @@ int main(void) {
       RONDO_NAMED_TEST("ptx_machine", no_lane_starves),
       RONDO_NAMED_TEST("ptx_machine", seeds_change_only_the_order),
       RONDO_NAMED_TEST("ptx_machine", instructions_are_counted),
+      RONDO_NAMED_TEST("ptx_machine", pauses_last_up_to_twice_their_time),
+      RONDO_NAMED_TEST("ptx_machine", the_timer_has_its_step),
       RONDO_NAMED_TEST("ptx_machine", barriers_order_shared_memory),
       RONDO_NAMED_TEST("ptx_machine", a_lone_lane_counts_as_its_warp),
       RONDO_NAMED_TEST("ptx_machine", ended_warps_are_not_awaited),

@@ -1,8 +1,8 @@
 // The fake driver in a scripted run: what streams and kernels access goes through the memory of the
 // script.
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/support/fake_cuda/internal.h"
 #include "tests/support/ptx/ptx_memory.h"
@@ -135,6 +135,13 @@ static void place_give(struct place *p) {
   pthread_mutex_unlock(&fake.lock);
 }
 
+// In the virtual time of the script.
+static void sleep_until(uint64_t ns) {
+  const struct timespec until = {.tv_sec = (time_t)(ns / 1000000000u),
+                                 .tv_nsec = (long)(ns % 1000000000u)};
+  (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
 int fake_scripted_run(struct ptx_launch *launch, uint32_t device, uint32_t index) {
   const struct rondo_fake_script *s = fake.options.script;
   enum ptx_state state = PTX_RUNS;
@@ -148,7 +155,7 @@ int fake_scripted_run(struct ptx_launch *launch, uint32_t device, uint32_t index
   while (state == PTX_RUNS || state == PTX_PAUSED) {
     state = ptx_block_run(b, 1 + s->random() % MOST_INSTRUCTIONS);
     if (state == PTX_PAUSED)
-      sched_yield();
+      sleep_until(ptx_block_wake_ns(b));
     else
       s->point();
   }

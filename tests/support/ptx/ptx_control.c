@@ -68,10 +68,23 @@ void ptx_run_trap(struct ptx_warp *w, const struct ptx_instr *i) {
   ptx_accuse(w, (uint32_t)__builtin_ctz(w->mask), "traps");
 }
 
+uint64_t ptx_clock_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// A pause of t ns lasts between 0 and 2 t. The seed chooses; without one it lasts 0.
 void ptx_run_sleep(struct ptx_warp *w, const struct ptx_instr *i) {
-  (void)i;
   w->idle_steps = 0;
   w->stop = PTX_SLEEPS;
+  if (!w->block->launch.options->seed)
+    return;
+  const uint64_t now_ns = ptx_clock_ns();
+  const uint32_t *ns = ptx_operand(w, i->r[0]);
+  PTX_EACH_LANE(w, w->lane_wake_ns[l] =
+                       now_ns + ptx_block_random(w->block) % (2 * (uint64_t)ns[l] + 1));
+  w->sleeping |= w->mask;
 }
 
 // -------------------------------------------------------------------- barriers --
@@ -176,12 +189,6 @@ void ptx_barrier_arrive(struct ptx_warp *w) {
 
 // ------------------------------------------------------------ special registers --
 
-static uint64_t clock_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t special_value(const struct ptx_warp *w, enum ptx_special special) {
   const struct ptx_block *b = w->block;
   const uint64_t step = b->launch.options->timer_step_ns ? b->launch.options->timer_step_ns : 32;
@@ -200,9 +207,9 @@ static uint64_t special_value(const struct ptx_warp *w, enum ptx_special special
     return b->launch.options->multiprocessor;
   case PTX_CLOCK:
   case PTX_CLOCK64:
-    return clock_ns();
+    return ptx_clock_ns();
   case PTX_TIMER:
-    return clock_ns() / step * step;
+    return ptx_clock_ns() / step * step;
   default:
     return 0;
   }

@@ -37,7 +37,9 @@ struct ptx_warp {
   uint64_t idle_steps; // instructions since it last did what others may see
   uint32_t live;       // lanes that have not ended
   uint32_t waiting;    // lanes at a barrier
+  uint32_t sleeping;   // lanes that pause
   uint32_t lane_pc[PTX_WARP];
+  uint64_t lane_wake_ns[PTX_WARP]; // of a lane that pauses: when it goes on
   uint8_t lane_barrier[PTX_WARP];
   uint32_t index; // in the block
   uint32_t last;  // counter of the group that ran last, where its budget was spent
@@ -128,12 +130,13 @@ ptx_run ptx_run_pack;   // r[0] from use.count elements
 ptx_run ptx_run_unpack; // use.count elements, perhaps PTX_NO_REGISTER, from r[use.count]
 
 // Control: ptx_control.c.
-ptx_run ptx_run_block;   // begins a basic block
-ptx_run ptx_run_jump;    // to target
-ptx_run ptx_run_branch;  // r[0]: predicate
-ptx_run ptx_run_unless;  // the same, where the predicate is false
-ptx_run ptx_run_barrier; // r[0]: number; use.count 2: r[1]: threads; use.is_signed: aligned
-ptx_run ptx_run_sleep;   // r[0]: ns
+uint64_t ptx_clock_ns(void); // the host's monotonic clock
+ptx_run ptx_run_block;       // begins a basic block
+ptx_run ptx_run_jump;        // to target
+ptx_run ptx_run_branch;      // r[0]: predicate
+ptx_run ptx_run_unless;      // the same, where the predicate is false
+ptx_run ptx_run_barrier;     // r[0]: number; use.count 2: r[1]: threads; use.is_signed: aligned
+ptx_run ptx_run_sleep;       // r[0]: ns
 ptx_run ptx_run_exit;
 ptx_run ptx_run_trap;
 ptx_run ptx_run_special; // r[0]: result; offset: enum ptx_special
@@ -179,6 +182,9 @@ __attribute__((format(printf, 3, 4))) void ptx_accuse(struct ptx_warp *warp, uin
 void ptx_barriers_look(struct ptx_block *block);
 // After lanes of the warp began to wait, or ended.
 void ptx_barrier_arrive(struct ptx_warp *warp);
+
+// The next number of the block's seed.
+uint64_t ptx_block_random(struct ptx_block *block);
 
 // Whether lane `lane` has set register `r` of the instruction.
 static inline bool ptx_is_unset(const struct ptx_warp *w, uint32_t r, uint32_t lane) {

@@ -105,21 +105,23 @@ static void warp_execute_checked(struct ptx_warp *w) {
 // ------------------------------------------------------------------ scheduling --
 
 // splitmix64.
-static uint64_t random_next(struct ptx_block *b) {
+uint64_t ptx_block_random(struct ptx_block *b) {
   uint64_t z = b->random += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   return z ^ z >> 31;
 }
 
-static uint32_t warp_ready(const struct ptx_warp *w) { return w->live & ~w->waiting; }
+static uint32_t warp_ready(const struct ptx_warp *w) {
+  return w->live & ~w->waiting & ~w->sleeping;
+}
 
 // The counter of the group that runs next: the least, so that lanes meet again; after a spent
 // budget the next one up, so that no lane starves.
 static uint32_t group_choose(struct ptx_warp *w) {
   uint32_t least = UINT32_MAX, after = UINT32_MAX;
   if (w->block->launch.options->seed) {
-    uint32_t lane = (uint32_t)random_next(w->block) % PTX_WARP;
+    uint32_t lane = (uint32_t)ptx_block_random(w->block) % PTX_WARP;
     while (!(warp_ready(w) >> lane & 1u))
       lane = (lane + 1) % PTX_WARP;
     return w->lane_pc[lane];
@@ -144,8 +146,8 @@ static void group_form(struct ptx_warp *w) {
       w->merge_pc = pc;
   }
   // Lanes that are together need not stay together.
-  if (w->block->launch.options->seed && random_next(w->block) % 8 == 0) {
-    const uint32_t some = w->mask & (uint32_t)random_next(w->block);
+  if (w->block->launch.options->seed && ptx_block_random(w->block) % 8 == 0) {
+    const uint32_t some = w->mask & (uint32_t)ptx_block_random(w->block);
     w->mask = some ? some : w->mask;
   }
 }
@@ -178,9 +180,39 @@ static enum ptx_stop warp_run(struct ptx_warp *w, int64_t budget) {
   return w->stop;
 }
 
+// Ends the pauses whose time has come.
+static void block_wake(struct ptx_block *b) {
+  uint32_t sleeping = 0;
+  for (uint32_t n = 0; n < b->warp_count; n++)
+    sleeping |= b->warps[n].sleeping;
+  if (!sleeping)
+    return;
+  const uint64_t now_ns = ptx_clock_ns();
+  for (uint32_t n = 0; n < b->warp_count; n++) {
+    struct ptx_warp *w = &b->warps[n];
+    for (uint32_t each = w->sleeping; each; each &= each - 1) {
+      const uint32_t lane = (uint32_t)__builtin_ctz(each);
+      if (w->lane_wake_ns[lane] <= now_ns)
+        w->sleeping &= ~(1u << lane);
+    }
+  }
+}
+
+uint64_t ptx_block_wake_ns(const struct ptx_block *b) {
+  uint64_t wake_ns = UINT64_MAX;
+  for (uint32_t n = 0; n < b->warp_count; n++) {
+    const struct ptx_warp *w = &b->warps[n];
+    for (uint32_t each = w->sleeping; each; each &= each - 1) {
+      const uint64_t lane_ns = w->lane_wake_ns[__builtin_ctz(each)];
+      wake_ns = lane_ns < wake_ns ? lane_ns : wake_ns;
+    }
+  }
+  return wake_ns == UINT64_MAX ? 0 : wake_ns;
+}
+
 // The next warp that can run, or null.
 static struct ptx_warp *warp_choose(struct ptx_block *b) {
-  const uint32_t from = b->launch.options->seed ? (uint32_t)random_next(b) : b->turn;
+  const uint32_t from = b->launch.options->seed ? (uint32_t)ptx_block_random(b) : b->turn;
   for (uint32_t n = 0; n < b->warp_count; n++) {
     struct ptx_warp *w = &b->warps[(from % b->warp_count + n) % b->warp_count];
     if (warp_ready(w)) {
@@ -217,16 +249,17 @@ enum ptx_state ptx_block_run(struct ptx_block *b, uint64_t budget) {
   uint32_t slept = 0; // turns in a row that ended with a pause
   int64_t left = budget > INT64_MAX ? INT64_MAX : (int64_t)budget;
   while (left > 0 && !b->has_failed) {
+    block_wake(b);
     struct ptx_warp *w = warp_choose(b);
     if (!w)
-      return block_end(b);
+      return ptx_block_wake_ns(b) ? PTX_PAUSED : block_end(b);
     int64_t quantum =
-        b->launch.options->seed ? 1 + (int64_t)(random_next(b) % SEEDED_QUANTUM) : QUANTUM;
+        b->launch.options->seed ? 1 + (int64_t)(ptx_block_random(b) % SEEDED_QUANTUM) : QUANTUM;
     quantum = quantum < left ? quantum : left;
     const enum ptx_stop stop = warp_run(w, quantum);
     left -= quantum - w->budget + 1;
     slept = stop == PTX_SLEEPS ? slept + 1 : 0;
-    if (slept && slept >= warps_ready(b))
+    if (slept && slept >= warps_ready(b) && !ptx_block_wake_ns(b))
       return PTX_PAUSED;
   }
   return b->has_failed ? PTX_FAILED : PTX_RUNS;

@@ -74,6 +74,10 @@ struct ptx_block *ptx_block_create(const struct ptx_launch *launch, uint32_t ind
 enum ptx_state ptx_block_run(struct ptx_block *block, uint64_t budget);
 void ptx_block_destroy(struct ptx_block *block);
 
+// When the first of the block's pauses ends, on the host's monotonic clock; 0: no lane pauses. Only
+// blocks with a seed pause: between 0 and twice the time that nanosleep asks for.
+uint64_t ptx_block_wake_ns(const struct ptx_block *block);
+
 // Instructions of lanes that the block has executed.
 uint64_t ptx_block_steps(const struct ptx_block *block);
 
