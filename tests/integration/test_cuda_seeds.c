@@ -2,9 +2,10 @@
 // seed chooses: threads of the application, of Rondo and of the driver. Ranks run collectives in
 // orders of their own. In half of the programs they wait for the device in between, allocate and
 // free memory. In the others some collectives run in the order of a stream, which is the same on
-// all ranks; ranks do not wait there before they have submitted everything. Streams share hardware
-// queues there only if each rank has a device of its own. In a quarter of the programs the last
-// runs are aborted. Every result must be exact, and nothing may hang.
+// all ranks; ranks do not wait there before they have submitted everything. If each rank has a
+// device of its own, streams may share hardware queues there, and ranks may allocate and free
+// memory while streams wait; the driver may hold the lock of the context meanwhile. In a quarter of
+// the programs the last runs are aborted. Every result must be exact, and nothing may hang.
 //
 //   test_cuda_seeds [--first=SEED] [--seeds=COUNT] [--ptx=FILE [--mutation=NAME]]
 //
@@ -35,6 +36,7 @@
 
 #define ROUNDS 3u
 #define MAX_POINTS 3000000u
+#define MAX_POINTS_OF_FUNCTIONS 12000000u // a kernel that is a function pauses in steps of 100 ns
 
 // In place of the kernels: the stand-in has its own.
 const unsigned char rondo_cuda_image[] = {1};
@@ -53,6 +55,7 @@ static uint32_t devices;
 static bool has_streams; // collectives run in the order of streams
 static uint64_t seed_now;
 static bool ends_early; // the last runs are aborted
+static bool calls_wait; // calls that wait for streams are made while streams wait for runs
 static bool has_ptx;    // kernels are PTX, and accesses go through a memory
 
 #define EXPECT(call, expected) result_check(#call, (int)(call), (int)(expected))
@@ -149,7 +152,19 @@ static void program_submit(struct rank_program *p, uint32_t round) {
   }
 }
 
+// Waits for all streams of the device, perhaps with the lock of its context. All runs of this rank
+// were submitted, and none is the first of its collective: docs/nccl.md says why.
+static void program_wait(struct rank_program *p) {
+  CUdeviceptr memory;
+  if (random_below(&p->random, 2))
+    return;
+  EXPECT(cuMemAlloc(&memory, 4096), CUDA_SUCCESS);
+  EXPECT(cuMemFree(memory), CUDA_SUCCESS);
+}
+
 static void program_check(struct rank_program *p, uint32_t round) {
+  if (calls_wait && round > 0)
+    program_wait(p);
   EXPECT(cuStreamSynchronize(p->stream), CUDA_SUCCESS);
   for (uint32_t c = 0; c < job.colls; c++) {
     if (program_is_on_stream(p, c))
@@ -224,9 +239,13 @@ static void driver_choose(struct random *r, uint32_t ranks,
   if (has_streams && ranks > devices)
     options.connections = 32;
   options.memory_waits = random_below(r, 2);
+  calls_wait = has_streams && ranks <= devices && options.memory_waits;
+  options.holds_lock = calls_wait && random_below(r, 2);
+  options.kernels_only = random_below(r, 2);
   options.resident_blocks = 8u << random_below(r, 4);
   if (has_ptx) {
     options.ptx = 1;
+    options.ptx_timer_ns = random_below(r, 2) ? 1000 : 32;
     options.script = script;
   }
   rondo_fake_reset(&options);
@@ -256,8 +275,9 @@ static void job_choose(struct random *r, struct rondo_config *like) {
 }
 
 static void seed_run(uint64_t seed) {
-  struct script_options options = {
-      .seed = seed, .max_points = MAX_POINTS, .stay = 1u << (seed % 8)};
+  struct script_options options = {.seed = seed,
+                                   .max_points = has_ptx ? MAX_POINTS : MAX_POINTS_OF_FUNCTIONS,
+                                   .stay = 1u << (seed % 8)};
   struct rondo_config like = RONDO_CONFIG_INIT;
   struct rondo_fake_script driver;
   struct random random = {~seed};
