@@ -1,91 +1,21 @@
 // Kernels of several blocks on the memory of scripted runs: which outcomes seeds find, and which
 // accesses race.
-#include "tests/unit/ptx_run.h"
+#include "tests/unit/ptx_script.h"
 
 #define SEEDS 400u
-// Block 0 runs what follows, all others what follows OTHER.
-#define BLOCKS                                                                                     \
-  "mov.u32 %r1, %ctaid.x;\nsetp.ne.s32 %p1, %r1, 0;\nmov.u32 %r8, 1;\n@%p1 bra OTHER;\n"
-// Keeps %r2 and %r3 of the block: words 8 and 9, or 10 and 11.
-#define KEEP(n) "st.v2.u32 [%d0+" #n "], {%r2, %r3};\nret;\n"
 
-static uint32_t races;
-static char race[400];
+// The outcome that is counted: words 8 to 11.
+static uint32_t wanted[4];
 
-static void race_count(void *arg, const struct ptx_accusation *accusation) {
-  (void)arg;
-  races++;
-  ptx_accusation_text(accusation, race, sizeof race);
-}
-
-// Which of the two blocks runs next, a few instructions at a time.
-static void blocks_run(struct ptx_block *blocks[2], uint64_t random) {
-  enum ptx_state state[2] = {PTX_RUNS, PTX_RUNS};
-  while (state[0] < PTX_DONE || state[1] < PTX_DONE) {
-    random = random * 6364136223846793005u + 1442695040888963407u;
-    const uint32_t n = (uint32_t)(random >> 33 & 1u);
-    if (state[n] < PTX_DONE)
-      state[n] = ptx_block_run(blocks[n], 1);
-  }
-  assert_int_equal(state[0], PTX_DONE);
-  assert_int_equal(state[1], PTX_DONE);
-}
-
-// Runs both blocks with a seed, after the buffer was cleared.
-static void script_run(const struct ptx_program *program, uint64_t seed) {
-  const struct ptx_memory_options memory_options = {
-      .seed = seed, .adversity = 50, .history = 8, .accuse = race_count};
-  const struct ptx_options options = {.seed = seed};
-  const uint64_t param = (uintptr_t)buffer;
-  struct ptx_launch launch = {.program = program,
-                              .kernel = ptx_program_kernel(program, "k"),
-                              .params = &param,
-                              .blocks = 2,
-                              .threads = 1,
-                              .shared_bytes = 16,
-                              .options = &options};
-  memset(buffer, 0, sizeof buffer);
-  const struct ptx_range range = {.base = (uintptr_t)buffer,
-                                  .bytes = sizeof buffer,
-                                  .readers = 1,
-                                  .writers = 1,
-                                  .updaters = 1,
-                                  .block = PTX_ANY_BLOCK,
-                                  .name = "buffer"};
-  launch.memory = ptx_memory_create(&memory_options);
-  assert_int_equal(ptx_memory_range(launch.memory, &range), 0);
-  const uint32_t by = ptx_memory_agent(launch.memory, PTX_CPU, 0, 1);
-  struct ptx_block *blocks[2];
-  struct ptx_place places[2];
-  uint32_t agents[2];
-  for (uint32_t n = 0; n < 2; n++) {
-    agents[n] = ptx_memory_agent(launch.memory, 0, n, PTX_WARP);
-    places[n] = (struct ptx_place){.block = n, .agents = &agents[n], .by = by};
-    launch.place = &places[n];
-    blocks[n] = ptx_block_create(&launch, n);
-    assert_non_null(blocks[n]);
-  }
-  blocks_run(blocks, seed);
-  ptx_block_destroy(blocks[0]);
-  ptx_block_destroy(blocks[1]);
-  ptx_memory_destroy(launch.memory);
+static bool is_wanted(const uint32_t *words) {
+  return memcmp(words + 8, wanted, sizeof wanted) == 0;
 }
 
 // How many seeds end with these values in words 8 to 11.
-static uint32_t outcome_count(const char *body, const uint32_t wanted[4]) {
-  char text[2000], why[256];
-  struct ptx_program *program;
-  uint32_t count = 0;
-  races = 0;
-  snprintf(text, sizeof text, "%s%s%s", KERNEL_HEAD, body, KERNEL_TAIL);
-  if (ptx_program_parse(text, &program, why, sizeof why))
-    fail_msg("%s", why);
-  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-    script_run(program, seed);
-    count += memcmp((const uint32_t *)buffer + 8, wanted, 4 * sizeof *wanted) == 0;
-  }
-  ptx_program_destroy(program);
-  return count;
+static uint32_t outcome_count(const char *body, const uint32_t values[4]) {
+  static const struct script_shape two = {.blocks = 2, .threads = 1, .seeds = SEEDS};
+  memcpy(wanted, values, sizeof wanted);
+  return outcomes_count(body, &two, is_wanted);
 }
 
 #define MESSAGE(store, load)                                                                       \
@@ -162,6 +92,80 @@ static void updates_and_barriers_hold(void **state) {
   assert_int_equal(races, 0);
 }
 
+// ----------------------------------------------------------------------- vectors --
+
+#define RECEIVED 64u // word of the buffer at which the reader keeps what it has read
+
+static uint32_t patterns; // which of the words of a vector were new, a bit for each case
+
+static bool pattern_note(const uint32_t *words) {
+  uint32_t pattern = 0;
+  for (uint32_t i = 0; i < 4; i++)
+    pattern |= (words[RECEIVED + i] != 0) << i;
+  patterns |= 1u << pattern;
+  return false;
+}
+
+// Some seed finds each set of elements that have arrived.
+static void elements_of_vectors_arrive_in_any_order(void **state) {
+  static const struct script_shape two = {.blocks = 2, .threads = 1, .seeds = 4000};
+  (void)state;
+  patterns = 0;
+  (void)outcomes_count(BLOCKS "st.volatile.v4.u32 [%d0], {%r8, %r8, %r8, %r8};\nret;\nOTHER:\n"
+                              "ld.volatile.v4.u32 {%r2, %r3, %r4, %r5}, [%d0];\n"
+                              "st.v4.u32 [%d0+256], {%r2, %r3, %r4, %r5};\n",
+                       &two, pattern_note);
+  assert_int_equal(patterns, 0xffff);
+  patterns = 0;
+  (void)outcomes_count(BLOCKS "mov.u64 %d2, -1;\nst.volatile.v2.u64 [%d0], {%d2, %d2};\nret;\n"
+                              "OTHER:\nld.volatile.v2.u64 {%d2, %d3}, [%d0];\n"
+                              "st.v2.u64 [%d0+256], {%d2, %d3};\n",
+                       &two, pattern_note);
+  assert_int_equal(patterns, 1u << 0 | 1u << 3 | 1u << 12 | 1u << 15);
+}
+
+#define PACKET_WORDS 32u // of 128 bytes, which eight lanes send
+
+static uint32_t packets_new, packets_old;
+
+static bool packet_is_torn(const uint32_t *words) {
+  uint32_t arrived = 0;
+  for (uint32_t i = 0; i < PACKET_WORDS; i++)
+    arrived += words[RECEIVED + i] != 0;
+  packets_new += arrived == PACKET_WORDS;
+  packets_old += arrived == 0;
+  return arrived && arrived < PACKET_WORDS;
+}
+
+// Each lane has 16 bytes, as those of NVIDIA's LL128.
+static const char packet[] =
+    BLOCKS "mul.wide.u32 %d1, %r0, 16;\nadd.s64 %d1, %d1, %d0;\nmov.u64 %d2, -1;\n"
+           "st.volatile.v2.u64 [%d1], {%d2, %d2};\nret;\nOTHER:\n"
+           "mul.wide.u32 %d1, %r0, 16;\nadd.s64 %d1, %d1, %d0;\n"
+           "ld.volatile.v2.u64 {%d2, %d3}, [%d1];\nst.v2.u64 [%d1+256], {%d2, %d3};\n";
+
+static void a_packet_of_128_bytes_is_whole_in_the_mode_warp128(void **state) {
+  (void)state;
+  for (int warp128 = 0; warp128 < 2; warp128++) {
+    const struct script_shape shape = {
+        .blocks = 2, .threads = 8, .seeds = SEEDS, .warp128 = warp128};
+    packets_new = packets_old = 0;
+    const uint32_t torn = outcomes_count(packet, &shape, packet_is_torn);
+    assert_int_equal(torn == 0, warp128);
+    assert_true(!warp128 || (packets_new && packets_old));
+  }
+}
+
+// Fewer than all of the 128 bytes are several accesses in every mode.
+static void less_than_128_bytes_is_torn_in_every_mode(void **state) {
+  static const struct script_shape seven = {
+      .blocks = 2, .threads = 7, .seeds = SEEDS, .warp128 = true};
+  (void)state;
+  patterns = 0;
+  (void)outcomes_count(packet, &seven, pattern_note);
+  assert_int_equal(patterns, 1u << 0 | 1u << 3 | 1u << 12 | 1u << 15);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("ptx_scripted", a_message_may_pass_its_flag),
@@ -169,6 +173,9 @@ int main(void) {
       RONDO_NAMED_TEST("ptx_scripted", only_fence_sc_orders_a_store_before_a_load),
       RONDO_NAMED_TEST("ptx_scripted", races_name_both_sides),
       RONDO_NAMED_TEST("ptx_scripted", updates_and_barriers_hold),
+      RONDO_NAMED_TEST("ptx_scripted", elements_of_vectors_arrive_in_any_order),
+      RONDO_NAMED_TEST("ptx_scripted", a_packet_of_128_bytes_is_whole_in_the_mode_warp128),
+      RONDO_NAMED_TEST("ptx_scripted", less_than_128_bytes_is_torn_in_every_mode),
   };
   return cmocka_run_group_tests_name("ptx_scripted", tests, NULL, NULL);
 }

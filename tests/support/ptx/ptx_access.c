@@ -130,11 +130,41 @@ static struct ptx_where lane_where(const struct ptx_warp *w, const struct ptx_in
                             w->index * PTX_WARP + lane};
 }
 
-static struct ptx_access element_access(const struct ptx_instr *i, const void *at) {
+static struct ptx_access element_access(const struct ptx_instr *i, const void *at, bool is_whole) {
   return (struct ptx_access){.address = (uintptr_t)at,
                              .bytes = i->use.bytes,
                              .order = (enum ptx_order)i->use.order,
-                             .scope = (enum ptx_scope)i->use.scope};
+                             .scope = (enum ptx_scope)i->use.scope,
+                             .is_whole = is_whole};
+}
+
+#define WHOLE_BYTES 128u
+
+// Whether the lanes of the group access all of the 128 bytes that this one has a part of.
+static bool lane_is_of_whole(const struct ptx_warp *w, const struct ptx_instr *i, uint32_t r,
+                             uint32_t lane) {
+  const uint32_t bytes = (uint32_t)i->use.bytes * i->use.count;
+  const uint64_t part = bytes < 64 ? (UINT64_C(1) << bytes) - 1 : UINT64_MAX;
+  const uint64_t line = lane_address(w, i, r, lane) / WHOLE_BYTES;
+  uint64_t covered[2] = {0, 0};
+  for (uint32_t each = w->mask; each; each &= each - 1) {
+    const uint64_t address = lane_address(w, i, r, (uint32_t)__builtin_ctz(each));
+    if (address / WHOLE_BYTES == line)
+      covered[address / 64 % 2] |= part << address % 64;
+  }
+  return covered[0] == UINT64_MAX && covered[1] == UINT64_MAX;
+}
+
+// The lanes whose accesses are made as one (ptx_options.warp128). `r` holds the address.
+static uint32_t whole_lanes(const struct ptx_warp *w, const struct ptx_instr *i, uint32_t r) {
+  uint32_t lanes = 0;
+  if (!w->block->launch.memory || !w->block->launch.options->warp128)
+    return 0;
+  for (uint32_t each = w->mask; each; each &= each - 1) {
+    const uint32_t l = (uint32_t)__builtin_ctz(each);
+    lanes |= (uint32_t)lane_is_of_whole(w, i, r, l) << l;
+  }
+  return lanes;
 }
 
 // ---------------------------------------------------------------- loads and stores --
@@ -204,11 +234,11 @@ void ptx_pending_resolve(struct ptx_warp *w, const struct ptx_instr *i, uint32_t
 
 // An element of a load of a scripted run. Its value may be chosen later.
 static void element_load_scripted(struct ptx_warp *w, const struct ptx_instr *i, const void *at,
-                                  struct ptx_pending *p) {
+                                  struct ptx_pending *p, bool is_whole) {
   const struct ptx_where where = lane_where(w, i, p->lane);
-  const struct ptx_access a = element_access(i, at);
+  const struct ptx_access a = element_access(i, at, is_whole);
   uint64_t value = 0;
-  if (a.order <= PTX_RELAXED && w->pending_count < PTX_MAX_PENDING) {
+  if (a.order <= PTX_RELAXED && !is_whole && w->pending_count < PTX_MAX_PENDING) {
     p->ticket = ptx_memory_load_later(w->block->launch.memory, w->agent, p->lane, &a, &where);
     w->pending[w->pending_count++] = *p;
     return;
@@ -218,10 +248,10 @@ static void element_load_scripted(struct ptx_warp *w, const struct ptx_instr *i,
 }
 
 static void lane_load(struct ptx_warp *w, const struct ptx_instr *i, const uint8_t *at,
-                      uint32_t lane) {
+                      uint32_t lane, bool is_whole) {
   const struct ptx_use u = i->use;
-  const bool is_whole = u.bytes * u.count == 16; // as the hardware does it
-  const pair_t whole = is_whole ? *(const volatile pair_t *)(const void *)at : (pair_t){0, 0};
+  const bool is_pair = u.bytes * u.count == 16; // as the hardware does it
+  const pair_t pair = is_pair ? *(const volatile pair_t *)(const void *)at : (pair_t){0, 0};
   for (uint32_t k = 0; k < u.count; k++) {
     const uint8_t *element = at + (size_t)k * u.bytes;
     struct ptx_pending p = {0, i->r[k], (uint8_t)lane, u.bytes, u.register_bytes, u.is_signed};
@@ -229,11 +259,11 @@ static void lane_load(struct ptx_warp *w, const struct ptx_instr *i, const uint8
     if (i->r[k] == PTX_NO_REGISTER)
       continue;
     if (w->pending && u.space != PTX_PARAM) {
-      element_load_scripted(w, i, element, &p);
+      element_load_scripted(w, i, element, &p, is_whole);
       continue;
     }
-    if (is_whole)
-      memcpy(&value, (const uint8_t *)&whole + (size_t)k * u.bytes, u.bytes);
+    if (is_pair)
+      memcpy(&value, (const uint8_t *)&pair + (size_t)k * u.bytes, u.bytes);
     else
       value = element_load(element, u.bytes, u.order == PTX_ACQUIRE);
     loaded_write(w, &p, value);
@@ -241,6 +271,7 @@ static void lane_load(struct ptx_warp *w, const struct ptx_instr *i, const uint8
 }
 
 void ptx_run_load(struct ptx_warp *w, const struct ptx_instr *i) {
+  const uint32_t whole = whole_lanes(w, i, i->r[i->use.count]);
   for (uint32_t each = w->mask; each; each &= each - 1) {
     const uint32_t l = (uint32_t)__builtin_ctz(each);
     if (w->unset && unset_accuse(w, i->r[i->use.count], l, "as an address"))
@@ -248,13 +279,14 @@ void ptx_run_load(struct ptx_warp *w, const struct ptx_instr *i) {
     const uint8_t *at = lane_place(w, i, lane_address(w, i, i->r[i->use.count], l), l, false);
     if (!at)
       return;
-    lane_load(w, i, at, l);
+    lane_load(w, i, at, l, whole >> l & 1u);
     if (w->unset)
       unset_load(w, i, at, l);
   }
 }
 
-static void lane_store(struct ptx_warp *w, const struct ptx_instr *i, uint8_t *at, uint32_t lane) {
+static void lane_store(struct ptx_warp *w, const struct ptx_instr *i, uint8_t *at, uint32_t lane,
+                       bool is_whole) {
   const struct ptx_use u = i->use;
   uint64_t values[PTX_MAX_REGISTERS];
   for (uint32_t k = 0; k < u.count; k++)
@@ -262,7 +294,7 @@ static void lane_store(struct ptx_warp *w, const struct ptx_instr *i, uint8_t *a
   if (w->block->launch.memory) {
     const struct ptx_where where = lane_where(w, i, lane);
     for (uint32_t k = 0; k < u.count; k++) {
-      const struct ptx_access a = element_access(i, at + (size_t)k * u.bytes);
+      const struct ptx_access a = element_access(i, at + (size_t)k * u.bytes, is_whole);
       ptx_memory_store(w->block->launch.memory, w->agent, lane, &a, &values[k], &where);
     }
   } else if (u.bytes * u.count == 16) {
@@ -277,6 +309,7 @@ static void lane_store(struct ptx_warp *w, const struct ptx_instr *i, uint8_t *a
 }
 
 void ptx_run_store(struct ptx_warp *w, const struct ptx_instr *i) {
+  const uint32_t whole = whole_lanes(w, i, i->r[0]);
   for (uint32_t each = w->mask; each; each &= each - 1) {
     const uint32_t l = (uint32_t)__builtin_ctz(each);
     if (w->unset && unset_accuse(w, i->r[0], l, "as an address"))
@@ -284,7 +317,7 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_instr *i) {
     uint8_t *at = lane_place(w, i, lane_address(w, i, i->r[0], l), l, true);
     if (!at || (w->unset && unset_store(w, i, at, l)))
       return;
-    lane_store(w, i, at, l);
+    lane_store(w, i, at, l, whole >> l & 1u);
   }
   w->idle_steps = 0;
 }
@@ -331,7 +364,7 @@ static void lane_update(struct ptx_warp *w, const struct ptx_instr *i, struct up
                         uint32_t lane) {
   if (w->block->launch.memory) {
     const struct ptx_where where = lane_where(w, i, lane);
-    struct ptx_access a = element_access(i, at);
+    struct ptx_access a = element_access(i, at, false);
     const struct ptx_update update = {.apply = update_make, .arg = u};
     a.is_reduction = i->use.count == 0;
     ptx_memory_update(w->block->launch.memory, w->agent, lane, &a, &update, &where);

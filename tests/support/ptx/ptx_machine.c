@@ -146,7 +146,8 @@ static void group_form(struct ptx_warp *w) {
       w->merge_pc = pc;
   }
   // Lanes that are together need not stay together.
-  if (w->block->launch.options->seed && ptx_block_random(w->block) % 8 == 0) {
+  const struct ptx_options *o = w->block->launch.options;
+  if (o->seed && !o->warp128 && ptx_block_random(w->block) % 8 == 0) {
     const uint32_t some = w->mask & (uint32_t)ptx_block_random(w->block);
     w->mask = some ? some : w->mask;
   }

@@ -34,6 +34,10 @@ struct ptx_options {
   // Instructions that a warp may execute without a store, an update, a fence, a barrier or a pause.
   // 0: no bound.
   uint64_t idle_limit;
+  // Scripted mode: lanes of a warp that access all of 128 aligned bytes with one instruction access
+  // them as one, which PTX does not promise. NVIDIA's LL128 relies on it. Lanes that are together
+  // stay together.
+  bool warp128;
   uint64_t seed; // of the order of warps and lanes; 0: warps take turns, and branches part lanes
 };
 

@@ -50,6 +50,9 @@ struct ptx_access {
   enum ptx_order order;
   enum ptx_scope scope; // PTX_WEAK has none; a thread of the CPU always has PTX_SYS
   bool is_reduction;    // of an update: red, which never acquires
+  // One of several that are made at once: a load reads the newest write, a store comes after all
+  // others.
+  bool is_whole;
   // Of an update that writes nothing, for C11's compare-and-swap. PTX_WEAK: it is `order`, as in
   // PTX.
   enum ptx_order order_of_failure;

@@ -89,7 +89,8 @@ static void operation_observe(struct operation *op, int64_t index) {
 // The write up to which the operation sees the history.
 static int64_t operation_choose(const struct operation *op) {
   int64_t newest = ptx_history_at(op, (int64_t)op->granule->write_count - 1);
-  if (op->m->options.fault == PTX_FAULT_ALWAYS_NEWEST || !ptx_memory_departs(op->m))
+  if (op->m->options.fault == PTX_FAULT_ALWAYS_NEWEST || op->access.is_whole ||
+      !ptx_memory_departs(op->m))
     return newest;
   int64_t oldest = ptx_history_oldest(op);
   uint32_t count = 1;
@@ -266,7 +267,8 @@ static void operation_write(const struct operation *op, uint32_t index, const vo
 // The write before which the operation's own one is placed; the end in most cases.
 static uint32_t operation_place(const struct operation *op) {
   uint32_t end = op->granule->write_count;
-  if (op->m->options.fault == PTX_FAULT_ALWAYS_LAST || !ptx_memory_departs(op->m))
+  if (op->m->options.fault == PTX_FAULT_ALWAYS_LAST || op->access.is_whole ||
+      !ptx_memory_departs(op->m))
     return end;
   uint32_t chosen = end, count = 1;
   for (uint32_t i = (uint32_t)(ptx_history_oldest(op) + 1); i < end; i++)
