@@ -67,7 +67,8 @@ static bool instr_decides(const struct ptx_instr *i) {
   return i->run == ptx_run_branch || i->run == ptx_run_unless || i->run == ptx_run_barrier;
 }
 
-// Memory that chooses values, and other blocks that may have their turn after each access.
+// Memory that chooses values, and other blocks that may have their turn after each access and
+// each fence.
 static void warp_execute_scripted(struct ptx_warp *w) {
   const struct ptx_instr *code = w->block->launch.kernel->code;
   do {
@@ -75,7 +76,8 @@ static void warp_execute_scripted(struct ptx_warp *w) {
     if (w->pending_count)
       ptx_pending_resolve(w, i->run == ptx_run_exit ? NULL : i, w->mask);
     i->run(w, i);
-    if (i->use.address_bytes && --w->budget <= 0 && w->stop == PTX_GOES_ON)
+    const bool is_ordered = i->use.address_bytes || i->run == ptx_run_fence;
+    if (is_ordered && --w->budget <= 0 && w->stop == PTX_GOES_ON)
       w->stop = PTX_TURN;
   } while (w->stop == PTX_GOES_ON);
 }
