@@ -39,18 +39,18 @@ static_assert(sizeof(struct rondo_communicator_gate) == RONDO_LINE_BYTES, "share
 #define RONDO_GATE_OPEN 1u
 #define RONDO_GATE_FAILED 0x100u
 
-// The gate's verdict on run `number`: RONDO_SUCCESS to go on, else the status that ends the run
-// (G2). `is_open`: data may move.
+// The gate's verdict on run `number`: RONDO_SUCCESS to go on, else the status that ends the run.
+// `is_open`: data may move.
 RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint64_t number,
                                 int *is_open) {
-  uint32_t state = rondo_load_acquire_u32(&gate->state);
+  uint32_t state = rondo_load_acquire_u32(&gate->state); // G2
   *is_open = state == RONDO_GATE_OPEN;
   if (state >= RONDO_GATE_FAILED)
     return (int)(state - RONDO_GATE_FAILED);
-  if (number <= rondo_load_acquire_u64(&gate->last_run))
+  if (number <= rondo_load_acquire_u64(&gate->last_run)) // G2
     return RONDO_SUCCESS;
   // A member that leaves because of a failure stores the failure first.
-  state = rondo_load_acquire_u32(&gate->state);
+  state = rondo_load_acquire_u32(&gate->state); // G2
   return state >= RONDO_GATE_FAILED ? (int)(state - RONDO_GATE_FAILED) : RONDO_ERR_PEER;
 }
 

@@ -177,12 +177,12 @@ RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst
 }
 
 static __device__ __forceinline__ void mover_loop(void) {
-  movers_meet();
+  movers_meet(); // barrier: first command
   while (command.kind != RONDO_MOVER_END) {
     const struct rondo_mover_command m = command; // in registers: stores may not change it
     rondo_mover_run(rondo_threads_self(), &m);
-    movers_meet();
-    movers_meet();
+    movers_meet(); // barrier: carried out
+    movers_meet(); // barrier: next command
   }
 }
 
@@ -220,5 +220,5 @@ extern "C" __global__ void __launch_bounds__(RONDO_CUDA_MAX_THREADS, 1)
     return;
   (void)rondo_cuda_launch_try_block(&launch, blockIdx.x, fast);
   command.kind = RONDO_MOVER_END;
-  movers_meet();
+  movers_meet(); // barrier: last command
 }

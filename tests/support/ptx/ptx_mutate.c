@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define MOST_FILES 64u
-#define ACCESSORS "base/atomic_cuda.h" // the lines of interest are those that call them
+// Files with functions of which those lines are of interest that call them.
+static const char *const callees[] = {"base/atomic_cuda.h", "daemon/cuda/kernel.cu"};
 
 // A source file, read when it is first needed.
 struct source {
@@ -97,9 +98,13 @@ static void mutator_note_file(struct mutator *m, const char *line) {
              at);
 }
 
-static bool path_is_accessors(const char *path) {
-  const char *end = strstr(path, ACCESSORS);
-  return end && strcmp(end, ACCESSORS) == 0;
+static bool path_is_of_callees(const char *path) {
+  for (size_t i = 0; i < sizeof callees / sizeof *callees; i++) {
+    const char *end = strstr(path, callees[i]);
+    if (end && strcmp(end, callees[i]) == 0)
+      return true;
+  }
+  return false;
 }
 
 // .loc FILE LINE COLUMN[, function_name LABEL, inlined_at FILE LINE COLUMN]
@@ -110,7 +115,7 @@ static void mutator_note_place(struct mutator *m, const char *line) {
   unsigned file = number_next(&at);
   unsigned number = number_next(&at);
   const char *caller = memmem(at, strcspn(at, "\n"), "inlined_at", strlen("inlined_at"));
-  if (caller && file < MOST_FILES && path_is_accessors(m->files[file].path)) {
+  if (caller && file < MOST_FILES && path_is_of_callees(m->files[file].path)) {
     caller += strlen("inlined_at");
     file = number_next(&caller);
     number = number_next(&caller);

@@ -7,8 +7,8 @@
 
 struct ptx_mutation {
   // A word in the comment at the end of the source line, such as the label of a memory-order edge.
-  // For an instruction of an accessor in base/atomic_cuda.h it is the line that calls the accessor.
-  // Null: any line.
+  // For an instruction of a function in base/atomic_cuda.h or daemon/cuda/kernel.cu that was
+  // inlined it is the line that calls the function. Null: any line.
   const char *label;
   const char *opcode; // what the instruction begins with, such as "ld.acquire"
   // The first `from` in the instruction becomes `to`. `to` null: the instruction goes.
