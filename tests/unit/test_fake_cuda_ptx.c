@@ -10,6 +10,7 @@
 
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/named.h"
+#include "tests/support/ptx/ptx_memory.h"
 
 // Thread t of block b stores b * 100 + t, through shared memory, at the place of its own.
 static const char image[] =
@@ -33,10 +34,11 @@ static const char image[] =
 
 static CUcontext contexts[2];
 
-static void devices_open(void) {
+static void devices_open(const struct rondo_fake_script *script) {
   struct rondo_fake_options options = rondo_fake_defaults();
   options.devices = 2;
   options.ptx = 1;
+  options.script = script;
   rondo_fake_reset(&options);
   OK(cuInit(0));
   for (int d = 0; d < 2; d++)
@@ -84,6 +86,83 @@ static void case_peer(void) {
 
 static void case_no_peer(void) { OK(put(memory_of(1), THREADS, 4 * THREADS)); }
 
+// Memory of a pool: peer access does not cover it.
+static CUdeviceptr pool_of(int device) {
+  CUdeviceptr memory;
+  OK(cuCtxPushCurrent(contexts[device]));
+  OK(cuMemAllocAsync(&memory, BYTES, NULL));
+  OK(cuCtxPopCurrent(NULL));
+  return memory;
+}
+
+static void case_pool(void) { OK(put(pool_of(0), THREADS, 4 * THREADS)); }
+
+static void case_pool_of_peer(void) {
+  CUdeviceptr memory = pool_of(1);
+  OK(cuCtxEnablePeerAccess(contexts[1], 0));
+  OK(put(memory, THREADS, 4 * THREADS));
+}
+
+#define MAPPED_BYTES ((size_t)2 << 20)
+
+// Memory of device 1, mapped with access for one device.
+static CUdeviceptr mapped_for(int device, CUmemGenericAllocationHandle *handle) {
+  const CUmemAllocationProp properties = {
+      .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1}};
+  const CUmemAccessDesc access = {{.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                                  CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUdeviceptr memory;
+  OK(cuMemCreate(handle, MAPPED_BYTES, &properties, 0));
+  OK(cuMemAddressReserve(&memory, MAPPED_BYTES, 0, 0, 0));
+  OK(cuMemMap(memory, MAPPED_BYTES, 0, *handle, 0));
+  OK(cuMemSetAccess(memory, MAPPED_BYTES, &access, 1));
+  return memory;
+}
+
+static void case_mapped(void) {
+  CUmemGenericAllocationHandle handle;
+  OK(put(mapped_for(0, &handle), THREADS, 4 * THREADS));
+}
+
+// Peer access does not cover mappings either.
+static void case_mapped_for_peer(void) {
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr memory = mapped_for(1, &handle);
+  OK(cuCtxEnablePeerAccess(contexts[1], 0));
+  OK(put(memory, THREADS, 4 * THREADS));
+}
+
+static void case_unmapped(void) {
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr memory = mapped_for(0, &handle);
+  OK(cuMemUnmap(memory, MAPPED_BYTES));
+  OK(put(memory, THREADS, 4 * THREADS));
+}
+
+// In a scripted run: the range of the first mapping is gone, so the second one does not overlap it.
+static uint32_t script_agent(void) { return 0; }
+static uint64_t script_random(void) { return 1; }
+static void script_pass(void) {}
+
+static void case_mapped_again(void) {
+  const struct ptx_memory_options options = PTX_MEMORY_OPTIONS_INIT;
+  const struct rondo_fake_script script = {ptx_memory_create(&options), script_agent, script_random,
+                                           script_pass};
+  (void)ptx_memory_agent(script.memory, PTX_CPU, 0, 1);
+  devices_open(&script);
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr memory = mapped_for(0, &handle);
+  for (uint32_t i = 0; i < 2; i++) {
+    if (!ptx_memory_has_range(script.memory, memory, MAPPED_BYTES))
+      _exit(3);
+    OK(cuMemUnmap(memory, MAPPED_BYTES));
+    if (ptx_memory_has_range(script.memory, memory, MAPPED_BYTES))
+      _exit(4);
+    OK(cuMemMap(memory, MAPPED_BYTES, 0, handle, 0));
+  }
+}
+
 static void case_freed(void) {
   CUdeviceptr memory = memory_of(0);
   OK(cuMemFree(memory));
@@ -118,7 +197,7 @@ static int case_run(void (*run)(void), char *line, size_t bytes) {
   assert_true(child >= 0);
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
-    devices_open();
+    devices_open(NULL);
     run();
     _exit(0);
   }
@@ -132,7 +211,9 @@ static int case_run(void (*run)(void), char *line, size_t bytes) {
 }
 
 static void kernels_have_their_launch(void **state) {
-  static void (*const cases[])(void) = {case_own, case_peer, case_many_threads, case_no_name};
+  static void (*const cases[])(void) = {case_own,    case_peer,         case_pool,
+                                        case_mapped, case_mapped_again, case_many_threads,
+                                        case_no_name};
   char line[512];
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -141,7 +222,8 @@ static void kernels_have_their_launch(void **state) {
 }
 
 static void memory_without_rights_is_accused(void **state) {
-  static void (*const cases[])(void) = {case_no_peer, case_freed, case_host};
+  static void (*const cases[])(void) = {case_no_peer,  case_pool_of_peer, case_mapped_for_peer,
+                                        case_unmapped, case_freed,        case_host};
   char line[512];
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

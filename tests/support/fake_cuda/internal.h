@@ -266,7 +266,7 @@ void fake_scripted_set_value(void *at, uint64_t value, uint32_t bytes);
 // Runs a block of a launch on a device. Returns an enum ptx_state.
 struct ptx_launch;
 int fake_scripted_run(struct ptx_launch *launch, uint32_t device, uint32_t index);
-void fake_scripted_range_add(uintptr_t begin, size_t bytes);
+void fake_scripted_range_add(const struct fake_range *range);
 void fake_scripted_range_remove(uintptr_t begin);
 
 // memory.c

@@ -30,7 +30,7 @@ void fake_range_add(uintptr_t begin, size_t bytes, enum fake_place place, CUcont
   fake.ranges = r;
   ++*live_of(place);
   fake.live.bytes += bytes;
-  fake_scripted_range_add(begin, bytes);
+  fake_scripted_range_add(r);
 }
 
 static CUresult range_make(uintptr_t *begin, size_t bytes, enum fake_place place) {

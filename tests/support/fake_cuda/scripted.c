@@ -71,14 +71,32 @@ void fake_scripted_set_value(void *at, uint64_t value, uint32_t bytes) {
   ptx_memory_store(s->memory, s->agent(), 0, &a, &value, &stream_where);
 }
 
-void fake_scripted_range_add(uintptr_t begin, size_t bytes) {
-  const struct ptx_range range = {.base = begin,
-                                  .bytes = bytes,
+// Who may update memory so that the others see no half of it: PCIe lies between devices, and
+// between a device and memory of the host.
+static uint64_t updaters_of(const struct fake_range *r) {
+  switch (r->place) {
+  case FAKE_PINNED:
+  case FAKE_REGISTERED:
+    return PTX_CPU_BIT;
+  case FAKE_MANAGED:
+    return UINT64_MAX;
+  default:
+    return UINT64_C(1) << r->ctx->device;
+  }
+}
+
+// Which devices may read and write is asked at each access of a kernel: it changes when access to a
+// peer is enabled, or set for a mapping.
+void fake_scripted_range_add(const struct fake_range *r) {
+  const struct ptx_range range = {.base = r->begin,
+                                  .bytes = r->bytes,
                                   .readers = UINT64_MAX,
                                   .writers = UINT64_MAX,
-                                  .updaters = UINT64_MAX,
+                                  .updaters = updaters_of(r),
                                   .block = PTX_ANY_BLOCK,
-                                  .name = "memory of the driver"};
+                                  .name = r->place == FAKE_PINNED || r->place == FAKE_REGISTERED
+                                              ? "memory of the host"
+                                              : "memory of a device"};
   if (fake.options.script && ptx_memory_range(fake.options.script->memory, &range))
     abort();
 }

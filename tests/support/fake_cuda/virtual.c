@@ -214,6 +214,7 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
     return fake_leave(CUDA_ERROR_INVALID_VALUE);
   *place = r->next;
   fake_range_gone();
+  fake_scripted_range_remove(r->begin);
   fake.live.allocations--;
   fake.live.bytes -= r->bytes;
   free(r);
