@@ -23,7 +23,8 @@ static inline uint64_t rondo_deadline_ns(uint64_t now_ns, int64_t timeout_ns) {
 // A monotonic clock for code that runs in every run. Reading the system's clock would take a tenth
 // of a small run. This clock reads it once a millisecond, and between two readings adds what the
 // processor's time stamp counter has counted. It is never off by more than a millisecond. It begins
-// as zeroed memory. One thread at a time may use it.
+// as zeroed memory. One thread at a time may use it. With RONDO_NO_TICKS it is the system's clock:
+// in scripted runs that one is virtual, and the counter would not be.
 struct rondo_stamp {
   uint64_t ticks, ns; // of both clocks, at the last reading of the system's clock
   uint64_t rate;      // nanoseconds per tick, with 32 binary places; 0: unknown
@@ -66,7 +67,7 @@ static inline void rondo_stamp_look(struct rondo_stamp *s, uint64_t before, uint
 // less than before.
 static inline uint64_t rondo_stamp_ns(struct rondo_stamp *s) {
   uint64_t ns = 0;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(RONDO_NO_TICKS)
   uint64_t before = __builtin_ia32_rdtsc();
   if (!rondo_stamp_try_tell(s, before, &ns)) {
     ns = rondo_now_ns();

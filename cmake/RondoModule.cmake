@@ -56,8 +56,9 @@ function(rondo_module)
       # Each access calls a function that the tests provide (tests/support/ptx/ptx_hooks.h). The
       # compiler has no hooks for these calls.
       target_compile_options(${target} PRIVATE -fsanitize=thread)
-      target_compile_definitions(${target} PRIVATE memcpy=__tsan_memcpy memmove=__tsan_memmove
-                                                   memset=__tsan_memset)
+      target_compile_definitions(
+        ${target} PRIVATE memcpy=__tsan_memcpy memmove=__tsan_memmove memset=__tsan_memset
+                          RONDO_NO_TICKS=1)
     endif()
     if(variant)
       # Only with what links it: not every module is, nor in every preset.

@@ -7,7 +7,7 @@
 // memory while streams wait; the driver may hold the lock of the context meanwhile. In a quarter of
 // the programs the last runs are aborted. Every result must be exact, and nothing may hang.
 //
-//   test_cuda_seeds [--first=SEED] [--seeds=COUNT] [--ptx=FILE [--mutation=NAME]]
+//   test_cuda_seeds [--first=SEED] [--seeds=COUNT] [--replay] [--ptx=FILE [--mutation=NAME]]
 //
 // With --ptx the kernels are PTX, and all accesses of threads, streams and kernels go through a
 // memory that follows PTX's memory model and accuses races (docs/ptx-machine.md). --mutation plants
@@ -274,6 +274,12 @@ static void job_choose(struct random *r, struct rondo_config *like) {
   job.sizes = &sizes;
 }
 
+// What the last seed did. Its process shares this memory.
+struct record {
+  uint64_t points, digest;
+};
+static struct record *record;
+
 static void seed_run(uint64_t seed) {
   struct script_options options = {.seed = seed,
                                    .max_points = has_ptx ? MAX_POINTS : MAX_POINTS_OF_FUNCTIONS,
@@ -301,7 +307,8 @@ static void seed_run(uint64_t seed) {
     EXPECT(pthread_join(threads[r], NULL), 0);
   EXPECT(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
   EXPECT(rondo_fake_live_count(), 0);
-  (void)script_end();
+  record->points = script_end();
+  record->digest = has_ptx ? ptx_memory_digest(driver.memory) : 0;
 }
 
 // What the seed that runs prints to stderr.
@@ -320,6 +327,14 @@ static bool seed_passes(uint64_t seed) {
     _exit(EXIT_SUCCESS); // other threads may wait without end
   }
   return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+// Runs the seed twice. True if both runs passed and made the same accesses in the same order.
+static bool seed_replays(uint64_t seed) {
+  if (!seed_passes(seed))
+    return false;
+  const struct record first = *record;
+  return seed_passes(seed) && record->points == first.points && record->digest == first.digest;
 }
 
 // ----------------------------------------------------------------------- mutations ---
@@ -382,9 +397,16 @@ struct options {
   uint64_t first, seeds;
   const char *ptx;      // PTX of the kernels with source lines, or a fatbin
   const char *mutation; // or null
+  bool replays;
 };
 
-enum option_key { KEY_FIRST = 'f', KEY_SEEDS = 'n', KEY_PTX = 'p', KEY_MUTATION = 'm' };
+enum option_key {
+  KEY_FIRST = 'f',
+  KEY_SEEDS = 'n',
+  KEY_PTX = 'p',
+  KEY_MUTATION = 'm',
+  KEY_REPLAY = 'r'
+};
 
 static error_t option_parse(int key, char *text, struct argp_state *state) {
   struct options *options = state->input;
@@ -397,6 +419,9 @@ static error_t option_parse(int key, char *text, struct argp_state *state) {
     options->mutation = text;
     if (!mutation_find(text))
       argp_error(state, "%s is no mutation", text);
+    return 0;
+  case KEY_REPLAY:
+    options->replays = true;
     return 0;
   case KEY_FIRST:
   case KEY_SEEDS:
@@ -416,7 +441,9 @@ static error_t option_parse(int key, char *text, struct argp_state *state) {
 static int seeds_run(const struct options *options, const char *program) {
   uint64_t failed = 0;
   for (uint64_t seed = options->first; seed < options->first + options->seeds; seed++) {
-    if (seed_passes(seed))
+    const uint64_t digest = record->digest;
+    if ((options->replays ? seed_replays(seed) : seed_passes(seed)) &&
+        (!has_ptx || record->digest != digest)) // another seed makes other accesses
       continue;
     failed++;
     printf("seed %llu failed: %s %s%s --first=%llu --seeds=1\n", (unsigned long long)seed, program,
@@ -456,6 +483,7 @@ int main(int argc, char **argv) {
        "execute the kernels of this PTX; what is read obeys PTX's memory model", 0},
       {"mutation", KEY_MUTATION, "NAME", 0,
        "break the PTX, which must have source lines; succeed when a seed fails", 0},
+      {"replay", KEY_REPLAY, NULL, 0, "run each seed twice; fail where the two runs differ", 0},
       {0},
   };
   static const struct argp parser = {
@@ -467,6 +495,9 @@ int main(int argc, char **argv) {
   addresses_fix(argv);
   argp_parse(&parser, argc, argv, 0, NULL, &options);
   has_ptx = options.ptx != NULL;
+  record = mmap(NULL, sizeof *record, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (record == MAP_FAILED)
+    return EXIT_FAILURE;
   if (options.mutation)
     return mutation_run(&options);
   if (options.ptx)

@@ -281,4 +281,6 @@ void ptx_memory_end(struct ptx_memory *m, uint32_t agent, uint32_t to_agent) {
 
 uint64_t ptx_memory_accusations(const struct ptx_memory *m) { return m->accused_count; }
 
+uint64_t ptx_memory_digest(const struct ptx_memory *m) { return m->digest; }
+
 uint64_t ptx_memory_kept(const struct ptx_memory *m) { return m->kept; }

@@ -207,6 +207,9 @@ void ptx_accusation_text(const struct ptx_accusation *accusation, char *text, si
 
 // How many accusations there were, each pair of instructions counted once.
 uint64_t ptx_memory_accusations(const struct ptx_memory *m);
+// A number that depends on all loads, stores and updates so far: who made them, in which order, and
+// which values they read and wrote.
+uint64_t ptx_memory_digest(const struct ptx_memory *m);
 // How many writes and accesses the memory keeps.
 uint64_t ptx_memory_kept(const struct ptx_memory *m);
 

@@ -102,9 +102,18 @@ static int64_t operation_choose(const struct operation *op) {
   return chosen < oldest ? oldest : chosen;
 }
 
+static void operation_digest(const struct operation *op, const void *value) {
+  const uint8_t *bytes = value;
+  uint64_t digest = op->m->digest ^ ((uint64_t)op->agent << 32 | op->lane);
+  for (uint32_t i = 0; i < op->access.bytes; i++)
+    digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
+  op->m->digest = digest;
+}
+
 static void operation_read(struct operation *op, void *value) {
   int64_t index = operation_choose(op);
   ptx_history_value(op, index, value);
+  operation_digest(op, value);
   operation_observe(op, index);
 }
 
@@ -254,6 +263,7 @@ static struct releases *operation_releases_set(const struct operation *op, const
 static void operation_write(const struct operation *op, uint32_t index, const void *value,
                             bool is_update, int64_t read) {
   const struct write *source = read < 0 ? NULL : &op->granule->writes[read];
+  operation_digest(op, value);
   struct write made = {.is_update = is_update, .source = source ? source->serial : 0};
   if (op->access.order != PTX_WEAK) {
     made.own = operation_own(op);
@@ -333,6 +343,7 @@ void ptx_memory_update(struct ptx_memory *m, uint32_t agent, uint32_t lane,
   uint32_t index = operation_place(&op);
   int64_t read = update_choose(&op, index);
   ptx_history_value(&op, read, value);
+  operation_digest(&op, value);
   bool is_write = update->apply(update->arg, value);
   if (!is_write && op.access.order_of_failure != PTX_WEAK)
     op.access.order =

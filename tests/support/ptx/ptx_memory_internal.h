@@ -132,6 +132,7 @@ struct ptx_memory {
   uint64_t noted, noted_bytes; // what the process stores itself: ptx_memory_note_store
   uint64_t next_serial;
   uint64_t kept, sweep_at; // writes and pasts
+  uint64_t digest;
 };
 
 // Makes room for one more element in a growing array.

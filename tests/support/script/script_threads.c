@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/explore/random.h"
 #include "tests/support/script/script.h"
@@ -41,6 +43,7 @@ static struct {
   uint64_t now_ns, points;
   uint32_t stay; // points until the next switch
   uint32_t numbers;
+  pid_t ending;  // a thread that has let another one go on and is about to end; 0: none
   uint32_t most; // entries of `threads` in use so far
   struct thread threads[MOST_THREADS];
 } script;
@@ -112,9 +115,18 @@ static struct thread *threads_choose(void) {
   return t;
 }
 
+// A thread that ends gives back its stack and what malloc keeps for it. Which addresses others get
+// must not depend on when that happens.
+static void thread_await_ending(void) {
+  while (script.ending && syscall(SYS_tgkill, getpid(), script.ending, 0) == 0)
+    (void)syscall(SYS_sched_yield);
+  script.ending = 0;
+}
+
 static void thread_await_turn(struct thread *t) {
   while (sem_wait(&t->may_go))
     ;
+  thread_await_ending();
 }
 
 // Lets a thread go on that the seed chooses, which may be this one.
@@ -233,6 +245,7 @@ static void *thread_main(void *arg) {
     thread_free(t);
   self = NULL;
   struct thread *next = threads_choose();
+  script.ending = gettid();
   sem_post(&next->may_go);
   return result;
 }
