@@ -109,6 +109,28 @@ foreach(subject IN ITEMS order registration refusal failure defects memory)
   gpu_ptx_test(${subject} soak "pageable_access=1,ptx=1" $<TARGET_FILE:test_${subject}>)
   set_property(TEST ptx.${subject} APPEND PROPERTY ENVIRONMENT "RONDO_TEST_BACKEND=cuda")
 endforeach()
+foreach(subject IN ITEMS cuda_work nccl_cuda)
+  if(TARGET test_${subject})
+    gpu_ptx_test(${subject} soak "ptx=1" $<TARGET_FILE:test_${subject}>)
+  endif()
+endforeach()
+if(TARGET rondo-perf)
+  gpu_ptx_test(perf soak "ptx=1" $<TARGET_FILE:rondo-perf> --backend cuda -t 2 -b 4 -e 20000 -f 70
+               -n 2 -w 1 -c 2)
+endif()
+if(TARGET rondo-demo)
+  gpu_ptx_test(demo soak "devices=2,peer_access=0,ptx=1" $<TARGET_FILE:rondo-demo> --backend=cuda
+               --devices=2 --ranks=4 --collectives=4 --max=64K --iterations=5 --watchdog=1)
+endif()
+if(RONDO_HAVE_MESH AND RONDO_HAVE_UCX)
+  gpu_ptx_test(processes_ucx soak "pageable_access=1,ptx=1" $<TARGET_FILE:test_processes>
+               "*between_2*")
+  gpu_ptx_test(processes_machines soak "pageable_access=1,ptx=1" $<TARGET_FILE:test_processes>
+               machines 2 "*between_2*")
+  set_property(TEST ptx.processes_ucx ptx.processes_machines APPEND
+               PROPERTY ENVIRONMENT "RONDO_TEST_BACKEND=cuda")
+  set_property(TEST ptx.processes_ucx APPEND PROPERTY ENVIRONMENT "RONDO_TRANSPORT=ucx")
+endif()
 if(RONDO_HAVE_MESH)
   gpu_ptx_test(fork soak "pageable_access=1,ptx=1" $<TARGET_FILE:test_fork> "*cuda*")
   gpu_ptx_test(processes_mapped soak "pageable_access=1,ptx=1" $<TARGET_FILE:test_processes>
