@@ -285,7 +285,7 @@ static void seed_run(uint64_t seed) {
                                    .max_points = has_ptx ? MAX_POINTS : MAX_POINTS_OF_FUNCTIONS,
                                    .stay = 1u << (seed % 8)};
   struct rondo_config like = RONDO_CONFIG_INIT;
-  struct rondo_fake_script driver;
+  struct rondo_fake_script driver = {0};
   struct random random = {~seed};
   pthread_t threads[RONDO_TEST_CUDA_RANKS];
   seed_now = seed;

@@ -45,10 +45,13 @@ static int set_up(void **state) {
            "\tst.release.sys.b64 \t[%%rd1], %%rd4;\n"
            "\t.loc\t3 1 1\n"
            "\tst.release.sys.b64 \t[%%rd2], %%rd4;\n"
+           "\t.loc\t4 114 3, function_name $L__info_string3, inlined_at 1 1 5\n"
+           "\tbarrier.cta.sync 1, %%r3;\n"
            "\t.file\t1 \"%s/a.h\"\n"
            "\t.file\t2 \"%s/base/atomic_cuda.h\"\n"
-           "\t.file\t3 \"%s/missing.h\"\n",
-           folder, folder, folder);
+           "\t.file\t3 \"%s/missing.h\"\n"
+           "\t.file\t4 \"%s/daemon/cuda/kernel.cu\"\n",
+           folder, folder, folder, folder);
   return 0;
 }
 
@@ -79,6 +82,7 @@ static const struct expected table[] = {
      "b32 \t[%rd1], %r4, "},
     {{"C1", "ld", "ld", NULL, 0}, 0, "fence", NULL},
     {{"C9", "ld", "ld", NULL, 0}, 0, "fence", NULL},
+    {{"C2", "barrier", "barrier", NULL, 0}, 1, "fence", "barrier"},
     {{NULL, "ld.acquire", "ld", NULL, 0}, 5, "add.s32", "ld.acquire"},
     {{NULL, "st.release.sys.b64", ".sys", ".gpu", 0}, 2, "st.release.gpu.b64 \t[%rd2]", ".sys.b64"},
 };
