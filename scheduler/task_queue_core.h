@@ -70,10 +70,10 @@ RONDO_FN bool rondo_task_queue_try_push(struct rondo_task_queue *q, uint32_t tas
 // the front.
 RONDO_FN bool rondo_task_queue_remove(struct rondo_task_queue *q) {
   uint32_t *entries = rondo_task_entries(q);
-  q->count--;
-  for (uint32_t i = q->cursor; i < q->count; i++)
+  const uint32_t count = --q->count; // a copy: the loop cannot change it, so compilers vectorize it
+  for (uint32_t i = q->cursor; i < count; i++)
     entries[i] = entries[i + 1];
-  if (q->cursor < q->count)
+  if (q->cursor < count)
     return false;
   q->cursor = 0;
   return true;
