@@ -216,6 +216,9 @@ void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registrati
 static void registration_fail_mismatch(struct rondo_job *job, const struct rondo_match_entry *m,
                                        const struct rondo_registration *registration) {
   char text[RONDO_REASON_BYTES] = "";
+  // Those that share a communicator are equal, except in the counts of an all-to-all-v.
+  if (!m->comms->next && registration->desc->kind != RONDO_ALL_TO_ALL_V)
+    return;
   for (struct rondo_registration *r = m->registrations; r; r = r->next) {
     const char *what = r != registration && rondo_registration_is_match(r, registration)
                            ? rondo_registration_difference(registration, r)
