@@ -1,6 +1,7 @@
 // Threads that wait. They step the blocks of their own rank and, while these are stuck, those of
 // other ranks. When nothing can go on they sleep.
 #include <sched.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -15,6 +16,8 @@
 #define SLEEP_MAX_NS 64000000u  // longest sleep
 #define SLEEPERS_FEW 4u         // sleepers up to which a sleep is not made longer
 #define BLIND_EVERY_NS 200000u  // time between two visits of all blocks
+#define BLIND_SHARE 16u         // such visits take about one part in so many of a core
+#define BLIND_MOST_NS 10000000u // longest time between them
 #define WAKE_EVERY_NS 1000000u  // time between two wake-ups of a worker for remaining work
 #define LARGE_BYTES 262144u     // smallest copy that is left to the rank's own thread
 #define QUICK_ROUNDS 8          // rounds of rondo_host_poll over its own and other blocks
@@ -160,25 +163,45 @@ static bool block_try_steal(struct rondo_host_block *block, void *arg) {
 }
 
 // True if it is time to visit unmarked blocks too. For example, a block can go on after its stream
-// has rung the doorbell, which does not mark the block.
+// has rung the doorbell, which does not mark the block. No other thread begins such a visit before
+// this one has ended, or has taken long.
 static bool is_blind_round(uint64_t now_ns) {
   uint64_t *next = &rondo_host_device.blind_ns;
   if (!rondo_host_has_ready_bytes())
     return true;
   if (now_ns < rondo_load_relaxed_u64(next))
     return false;
-  rondo_store_relaxed_u64(next, now_ns + BLIND_EVERY_NS);
+  rondo_store_relaxed_u64(next, now_ns + BLIND_MOST_NS);
   return true;
+}
+
+static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns) { return a_ns < b_ns ? a_ns : b_ns; }
+
+static uint64_t thread_time_ns(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+// Visits all blocks. The next visit is the later, the more time this one took: when hundreds of
+// ranks wait for gates, a visit looks at tens of thousands of collectives in vain.
+static bool blocks_visit_all(struct block_search *search) {
+  uint64_t began_ns = thread_time_ns();
+  bool moved = rondo_host_ready_visit(block_try_steal, search, true);
+  uint64_t pause_ns = min_ns((thread_time_ns() - began_ns) * BLIND_SHARE, BLIND_MOST_NS);
+  if (pause_ns < BLIND_EVERY_NS)
+    pause_ns = BLIND_EVERY_NS;
+  rondo_store_relaxed_u64(&rondo_host_device.blind_ns, search->now_ns + pause_ns);
+  return moved;
 }
 
 // Steps blocks of other ranks. `only_quick`: only those with small runs and no waiting thread.
 // Returns true if one made progress.
 static bool blocks_steal(const struct rondo_host_daemon *own, uint64_t now_ns, bool only_quick) {
   struct block_search search = {own, now_ns, only_quick};
-  return rondo_host_ready_visit(block_try_steal, &search, is_blind_round(now_ns));
+  return is_blind_round(now_ns) ? blocks_visit_all(&search)
+                                : rondo_host_ready_visit(block_try_steal, &search, false);
 }
-
-static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns) { return a_ns < b_ns ? a_ns : b_ns; }
 
 // Makes a sleep longer if many threads sleep. A sleeper that wakes and checks takes some
 // microseconds of a core, so many sleepers together would take the cores from threads with work.
