@@ -291,8 +291,8 @@ static void membership_on_join_again(struct rondo_membership *m,
     membership_join_with(m, join);
 }
 
-// The connection to the root was cut, so the JOIN may be lost. Who leaves repeats it at once, until
-// it knows whether the roster names it.
+// The connection to the root was cut, so the JOIN may be lost. A process that leaves repeats it at
+// once, until it knows whether the roster names it.
 static void membership_on_root_cut(struct rondo_membership *m) {
   uint64_t pause_ns = m->is_leaving && !m->is_named ? 0 : m->period_ns;
   if (m->join_ns > m->now_ns + pause_ns)

@@ -1,5 +1,5 @@
-// Closes connections that nobody uses, so that a process keeps few, whatever the number of
-// processes. mesh_state.h says how both sides do that without losing a message.
+// Closes connections that nobody uses, so that a process keeps few in a job of any size.
+// mesh_state.h says how both sides do that without losing a message.
 #include "base/clock.h"
 #include "runtime/net/mesh_state.h"
 

@@ -118,8 +118,8 @@ static struct rondo_comm_end *job_next_end(const struct rondo_job *job, uint64_t
   return NULL;
 }
 
-// Tells the other processes of the communicator that it has failed, unless the reason is the loss
-// of a member, of which the membership tells them. Returns the message.
+// Tells the other processes of the communicator that it has failed. Returns the message, which is
+// not sent if a member is lost: the membership tells all processes of that.
 static struct failure_message end_send_failure(struct rondo_job *job,
                                                const struct rondo_comm_end *end) {
   struct failure_message n = {.key = end->key, .rank = end->rank->cfg.rank};

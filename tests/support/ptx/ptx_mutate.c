@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define MOST_FILES 64u
-// Files with functions of which those lines are of interest that call them.
+// Files with functions whose call sites are of interest, not their own lines.
 static const char *const callees[] = {"base/atomic_cuda.h", "daemon/cuda/kernel.cu"};
 
 // A source file, read when it is first needed.
