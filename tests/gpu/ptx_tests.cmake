@@ -57,7 +57,7 @@ if(TARGET test_cuda_seeds)
   list(TRANSFORM mutations REPLACE "\n    {\"" "")
   foreach(mutation IN LISTS mutations)
     set(label explore)
-    if(mutation STREQUAL "c5_end_relaxed") # needs minutes
+    if(mutation MATCHES "^(c5_end_relaxed|fault_last_peer_alone)$") # needs minutes
       set(label soak)
     endif()
     if(mutation MATCHES "^fault_")

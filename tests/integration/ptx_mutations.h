@@ -75,6 +75,7 @@ static const struct ptx_named_mutation ptx_mutations[] = {
     {"fault_credit_twice", {0}, 10, RONDO_FAULT_CREDIT_TWICE},
     {"fault_doorbell_ignored", {0}, 10, RONDO_FAULT_DOORBELL_IGNORED},
     {"fault_lap_mark_off", {0}, 10, RONDO_FAULT_LAP_MARK_OFF},
+    {"fault_last_peer_alone", {0}, 300, RONDO_FAULT_LAST_PEER_ALONE},
     {"fault_no_drain", {0}, 10, RONDO_FAULT_NO_DRAIN},
     {"fault_publish_before_data", {0}, 10, RONDO_FAULT_PUBLISH_BEFORE_DATA},
     {"fault_quit_does_not_save", {0}, 10, RONDO_FAULT_QUIT_DOES_NOT_SAVE},
