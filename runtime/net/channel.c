@@ -17,6 +17,9 @@
 #define IDLE_BYTES 65536u // a larger buffer is freed when it is empty
 #define MAX_KEEPALIVE_S 32767
 #define FRAMES_AT_ONCE 64 // before other channels get their turn
+// What one call sends: small frames together, since each call may wake the other side.
+#define GATHERED_PIECES 96u   // of at most three a frame
+#define GATHERED_BYTES 16384u // of payload, before the last frame
 
 void rondo_channel_count(uint64_t *counter, uint64_t more) {
   rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + more);
@@ -156,17 +159,36 @@ static size_t frame_pieces(struct rondo_channel_out *out, struct iovec *pieces) 
   return count;
 }
 
-static ssize_t channel_send_piece(struct rondo_channel *c, struct rondo_channel_out *out) {
+// Lists the unsent pieces of the first frames, as many as one call sends. A frame with descriptors
+// that have not been sent is in a call of its own. Returns how many.
+static size_t frames_gather(struct rondo_channel *c, struct iovec *pieces) {
+  struct rondo_channel_out *out;
+  size_t count = 0;
+  size_t bytes = 0;
+  STAILQ_FOREACH (out, &c->queue, queued) {
+    bool has_fds = out->head.fd_count && out->done == 0;
+    if (count && (has_fds || count + 3 > GATHERED_PIECES || bytes > GATHERED_BYTES))
+      break;
+    frame_seal(c, out);
+    count += frame_pieces(out, pieces + count);
+    bytes += out->head.size;
+    if (has_fds)
+      break;
+  }
+  return count;
+}
+
+static ssize_t channel_send_pieces(struct rondo_channel *c) {
   union {
     char bytes[CMSG_SPACE(sizeof(int) * RONDO_WIRE_FDS)];
     struct cmsghdr align;
   } control;
-  struct iovec pieces[3];
+  struct iovec pieces[GATHERED_PIECES];
   struct msghdr m = {.msg_iov = pieces};
-  frame_seal(c, out);
-  m.msg_iovlen = frame_pieces(out, pieces);
-  if (out->done == 0 && out->head.fd_count) {
-    size_t bytes = sizeof(int) * out->head.fd_count;
+  const struct rondo_channel_out *first = STAILQ_FIRST(&c->queue);
+  m.msg_iovlen = frames_gather(c, pieces);
+  if (first->done == 0 && first->head.fd_count) {
+    size_t bytes = sizeof(int) * first->head.fd_count;
     memset(&control, 0, sizeof control);
     m.msg_control = control.bytes;
     m.msg_controllen = CMSG_SPACE(bytes);
@@ -174,9 +196,25 @@ static ssize_t channel_send_piece(struct rondo_channel *c, struct rondo_channel_
     h->cmsg_level = SOL_SOCKET;
     h->cmsg_type = SCM_RIGHTS;
     h->cmsg_len = CMSG_LEN(bytes);
-    memcpy(CMSG_DATA(h), out->fds, bytes);
+    memcpy(CMSG_DATA(h), first->fds, bytes);
   }
   return sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// `bytes` of the first frames have been sent.
+static void channel_note_sent(struct rondo_channel *c, size_t bytes) {
+  rondo_channel_count(&c->counters->sent_bytes, bytes);
+  while (bytes && !STAILQ_EMPTY(&c->queue)) {
+    struct rondo_channel_out *out = STAILQ_FIRST(&c->queue);
+    size_t left = RONDO_WIRE_HEAD_BYTES + out->head.size + RONDO_WIRE_MAC_BYTES - out->done;
+    size_t part = bytes < left ? bytes : left;
+    out->done += part;
+    bytes -= part;
+    if (part < left)
+      return;
+    rondo_channel_count(&c->counters->sent, 1);
+    channel_pop_frame(c);
+  }
 }
 
 // Sends the handshake's reply. Returns 1 if all is sent, 0 if not yet, -1 if the channel has ended.
@@ -216,20 +254,14 @@ static void channel_flush(struct rondo_channel *c) {
     return;
   int done = channel_flush_reply(c);
   while (done > 0 && c->handshake.state == RONDO_HANDSHAKE_DONE && !STAILQ_EMPTY(&c->queue)) {
-    struct rondo_channel_out *out = STAILQ_FIRST(&c->queue);
-    ssize_t n = channel_send_piece(c, out);
+    ssize_t n = channel_send_pieces(c);
     if (n < 0 && error_is_temporary(errno)) {
       done = 0;
     } else if (n < 0) {
       channel_end_sending(c, errno);
       return;
     } else {
-      out->done += (size_t)n;
-      rondo_channel_count(&c->counters->sent_bytes, (uint64_t)n);
-      if (out->done == RONDO_WIRE_HEAD_BYTES + out->head.size + RONDO_WIRE_MAC_BYTES) {
-        rondo_channel_count(&c->counters->sent, 1);
-        channel_pop_frame(c);
-      }
+      channel_note_sent(c, (size_t)n);
     }
   }
   if (done == 0)
