@@ -65,15 +65,14 @@ static uint32_t end_find_lost(const struct rondo_comm_end *end) {
   return UINT32_MAX;
 }
 
-// Marks an end failed if a member of it is lost. Returns true if it has marked it.
-static bool end_mark_lost(struct rondo_job *job, struct rondo_comm_end *end) {
+// Marks an end failed if a member of it is lost.
+static void end_mark_lost(struct rondo_job *job, struct rondo_comm_end *end) {
   char why[RONDO_REASON_BYTES];
   uint32_t rank = end_find_lost(end);
-  if (rank == UINT32_MAX || rondo_load_relaxed_u32(&end->owner.failed))
-    return false;
+  if (rank == UINT32_MAX)
+    return;
   rondo_reason_of_rank(rank, RONDO_ERR_PEER, why, sizeof why);
   end_mark(job, end, RONDO_ERR_PEER, why);
-  return true;
 }
 
 void rondo_failures_lose(struct rondo_job *job, uint32_t rank) {
@@ -86,7 +85,7 @@ void rondo_failures_lose(struct rondo_job *job, uint32_t rank) {
     pthread_mutex_lock(&here->comms_lock);
     for (struct rondo_comm_end *end = here->comms; end; end = end->next)
       if (rondo_comm_has_member(end, rank))
-        (void)end_mark_lost(job, end);
+        end_mark_lost(job, end);
     pthread_mutex_unlock(&here->comms_lock);
   }
   rondo_comms_broadcast_failures(job);
@@ -95,14 +94,15 @@ void rondo_failures_lose(struct rondo_job *job, uint32_t rank) {
 void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
   struct rondo_job *job = end->rank->job;
   const struct failure_message *oldest = NULL;
-  if (end_mark_lost(job, end))
-    rondo_comms_broadcast_failures(job);
   for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
     if (failure_of(l)->key == end->key && rondo_comm_has_member(end, failure_of(l)->rank))
       oldest = failure_of(l);
-  if (!oldest || RONDO_FAULT(COMM_FAILS_ALONE))
+  if (RONDO_FAULT(COMM_FAILS_ALONE))
     return;
-  end_mark(job, end, oldest->status, oldest->why);
+  if (oldest) // it says more than that a member is lost
+    end_mark(job, end, oldest->status, oldest->why);
+  else
+    end_mark_lost(job, end);
   rondo_comms_broadcast_failures(job);
 }
 

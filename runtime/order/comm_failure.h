@@ -30,7 +30,7 @@ void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_owner *owner
 int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, int status,
                            const char *why);
 
-// Marks the ends of communicators of which `rank` is a member failed, if the rank is lost.
+// If `rank` is lost: marks the ends here of all its communicators failed.
 void rondo_failures_lose(struct rondo_job *job, uint32_t rank);
 
 // Marks a new end failed if its communicator has failed, or a member is lost.
