@@ -21,7 +21,8 @@
 #define TEXT_BYTES 512u
 #define FLUSH_NS UINT64_C(1000000000)   // most time for messages of a rank that leaves
 #define FAREWELL_NS UINT64_C(200000000) // least time to tell the root that this process leaves
-#define POLL_NS UINT64_C(1000000)       // between looks at what a stop or a rank that leaves needs
+#define POLL_NS UINT64_C(1000000)    // between looks at what a stop needs, if nothing tells of it
+#define WATCH_NS UINT64_C(100000000) // most time between looks, if something does
 
 // NOLINTNEXTLINE(misc-redundant-expression): two headers must name one number
 _Static_assert(RONDO_MESH_ROOT == RONDO_MEMBERSHIP_ROOT, "one number");
@@ -891,10 +892,23 @@ static void members_on_tick(void *arg) {
     members_set_tick(m);
 }
 
+// When to look whether the stage is over. The mesh and the core tell of the end of most stages: in
+// a job of many processes that stop at once, looks every millisecond would take all processors.
+static uint64_t stop_next_look(const struct rondo_members *m) {
+  uint64_t now_ns = rondo_now_ns();
+  if (m->stage == STOPS_JOINING || m->stage == ENDS_ROOT)
+    return now_ns + POLL_NS;
+  if (m->stage == LEAVES && !members_run(m))
+    return now_ns;
+  if (m->stage == NOT_STOPPING || m->stop_ns > now_ns + WATCH_NS)
+    return now_ns + WATCH_NS;
+  return m->stop_ns;
+}
+
 static void members_set_tick(struct rondo_members *m) {
   uint64_t due_ns = m->core ? rondo_membership_due(m->core) : UINT64_MAX;
   if (m->flush || m->stage != NOT_STOPPING) {
-    m->stop_due_ns = rondo_now_ns() + POLL_NS;
+    m->stop_due_ns = stop_next_look(m);
     due_ns = due_ns < m->stop_due_ns ? due_ns : m->stop_due_ns;
   }
   rondo_mesh_set_tick(m->mesh, due_ns, members_on_tick);

@@ -91,6 +91,11 @@ void rondo_mesh_set_tick(struct rondo_mesh *mesh, uint64_t due_ns, void (*tick)(
     rondo_event_loop_timer_set(&mesh->tick, due_ns > now_ns ? due_ns - now_ns + 1000 : 0);
 }
 
+void rondo_mesh_tick_soon(struct rondo_mesh *mesh) {
+  if (evtimer_pending(&mesh->tick, NULL))
+    event_active(&mesh->tick, EV_TIMEOUT, 1);
+}
+
 // ----------------------------------------------------------------- sending ---
 
 static int mesh_check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *m) {

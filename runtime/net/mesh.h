@@ -120,8 +120,8 @@ int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(vo
 
 // ---- the control thread ----
 
-// Calls `tick(arg)` at a time of rondo_now_ns, instead of at the time of the last such call.
-// UINT64_MAX: never.
+// Calls `tick(arg)` at a time of rondo_now_ns, instead of at the time of the last such call, and
+// earlier if rondo_mesh_is_flushed or rondo_mesh_is_idle may have become true. UINT64_MAX: never.
 void rondo_mesh_set_tick(struct rondo_mesh *mesh, uint64_t due_ns, void (*tick)(void *arg));
 
 // Sends a message of membership. Keeps a reference until it is sent. A message is dropped if there

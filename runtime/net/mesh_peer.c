@@ -69,6 +69,7 @@ void rondo_mesh_peer_end(struct rondo_mesh_peer *peer) {
   rondo_mesh_close_note(peer);
   peer_stop_dial(peer);
   peer_drop_queue(peer, true);
+  rondo_mesh_tick_soon(peer->mesh);
 }
 
 // Connections stay: a process that others have given up is told so.
@@ -79,6 +80,7 @@ void rondo_mesh_peer_lose(struct rondo_mesh_peer *peer) {
   peer_drop_queue(peer, false);
   if (STAILQ_EMPTY(&peer->queue))
     peer_stop_dial(peer);
+  rondo_mesh_tick_soon(peer->mesh);
 }
 
 static void peer_on_sent(void *owner, size_t bytes) {
@@ -225,6 +227,7 @@ static void line_finish(struct rondo_mesh_peer *peer, struct rondo_channel *c) {
   if (peer->line == c)
     peer->line = NULL;
   rondo_channel_count(&peer->mesh->counters.closed, 1);
+  rondo_mesh_tick_soon(peer->mesh);
   if (STAILQ_EMPTY(&peer->queue))
     peer->flush_done = peer->flush_sent;
   struct rondo_channel *other = peer->in ? peer->in : peer->out;
@@ -268,11 +271,13 @@ static void line_on_frame(void *owner, struct rondo_channel *c, struct rondo_cha
     return;
   }
   uint64_t number = rondo_wire_get_u64(&r);
-  if (!is_done && frame->wire.head.type == RONDO_WIRE_FLUSHED && rondo_wire_is_done(&r) &&
-      number <= peer->flush_sent)
-    peer->flush_done = number;
-  else
+  if (is_done || frame->wire.head.type != RONDO_WIRE_FLUSHED || !rondo_wire_is_done(&r) ||
+      number > peer->flush_sent) {
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
+    return;
+  }
+  peer->flush_done = number;
+  rondo_mesh_tick_soon(peer->mesh);
 }
 
 static void line_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
@@ -293,6 +298,7 @@ static void line_on_closed(void *owner, struct rondo_channel *c, int how, const 
   if (mesh->says_bye) { // the process has read the goodbye, or has ended
     if (rondo_mesh_peer_is_idle(peer))
       peer->is_over = 1;
+    rondo_mesh_tick_soon(mesh);
     return;
   }
   if (how < RONDO_CHANNEL_CUT) {
@@ -335,6 +341,7 @@ static void peer_retry(struct rondo_mesh_peer *peer, int how, bool is_refused, c
   uint64_t now_ns = rondo_now_ns();
   if (how == RONDO_WIRE_REFUSE_TWICE && STAILQ_EMPTY(&peer->queue) && !peer->has_gap) {
     peer->flush_done = peer->flush_sent; // it lives, and all went on a connection that has ended
+    rondo_mesh_tick_soon(mesh);
     return;
   }
   if (how == RONDO_WIRE_REFUSE_LATE || how == RONDO_WIRE_REFUSE_TWICE ||

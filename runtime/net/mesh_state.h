@@ -176,6 +176,8 @@ void rondo_mesh_peer_lose(struct rondo_mesh_peer *peer);
 bool rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer);
 void rondo_mesh_peer_flush(struct rondo_mesh_peer *peer, uint64_t number);
 void rondo_mesh_peer_bye(struct rondo_mesh_peer *peer);
+// Calls the tick soon if one is set: a flush was answered, or a connection has ended.
+void rondo_mesh_tick_soon(struct rondo_mesh *mesh);
 void rondo_mesh_drop_frame(struct rondo_mesh *mesh, struct rondo_channel_out *out);
 
 // mesh_close.c
