@@ -143,6 +143,8 @@ static const char *algorithm_name(const struct bench *b) {
     return "ring";
   case RONDO_ALGORITHM_TREE:
     return "tree";
+  case RONDO_ALGORITHM_DOUBLING:
+    return "doubling";
   default:
     return "direct";
   }

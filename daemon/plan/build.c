@@ -147,15 +147,6 @@ static void ring_broadcast_build(const struct rondo_plan_request *q, struct rond
     op_append(plan, last ? RECV_COPY : RECV_COPY_SEND, 1, 0);
 }
 
-// Two ranks: both send and both reduce, in one hop. In place each overwrites what the other may not
-// have read yet, so what is sent must be a copy. Both get the same bits, because no reduction of
-// two operands depends on their order (docs/numerics.md).
-static void exchange_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  ring_peers_set(plan, q->rank, 2);
-  op_append(plan, SEND, 1, 0);
-  op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, 1, 0);
-}
-
 // `count` ranks, each `stride` places round the ring from the one before.
 static struct rondo_plan_peers walk_from(uint32_t first, uint32_t stride, uint32_t count,
                                          uint32_t n) {
@@ -220,15 +211,15 @@ static void send_recv_build(const struct rondo_plan_request *q, struct rondo_pla
 }
 
 // Reduces what comes from `count` recv peers, from `first` on, in their order. The first is reduced
-// with the rank's own input, the others with what the receive buffer then holds. `last`: extra
-// flags of the last op.
-static void reduce_append(struct rondo_plan *plan, uint32_t first, uint32_t count, int base,
+// with the rank's own input, the others with what the receive buffer then holds. `flags`: extra
+// flags of the ops before the last one; `last`: of the last one.
+static void reduce_append(struct rondo_plan *plan, uint32_t first, uint32_t count, int flags,
                           int last, uint32_t chunk) {
-  walk_append(plan, RECV_REDUCE_COPY | base | (count == 1 ? last : 0), 1, chunk, 0, first);
+  walk_append(plan, RECV_REDUCE_COPY | (count == 1 ? last : flags), 1, chunk, 0, first);
   if (count == 1)
     return;
-  walk_append(plan, RECV_REDUCE_RESULT | base, count - 2, chunk, 0, first + 1);
-  walk_append(plan, RECV_REDUCE_RESULT | base | last, 1, chunk, 0, first + count - 1);
+  walk_append(plan, RECV_REDUCE_RESULT | flags, count - 2, chunk, 0, first + 1);
+  walk_append(plan, RECV_REDUCE_RESULT | last, 1, chunk, 0, first + count - 1);
 }
 
 static void direct_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
@@ -247,7 +238,39 @@ static void direct_reduce_scatter_build(const struct rondo_plan_request *q,
   plan->send = others_upwards(rank, n);
   plan->recv = others_upwards(rank, n);
   walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1, 0);
-  reduce_append(plan, 0, n - 1, RONDO_PRIM_OUT_BASE, RONDO_PRIM_FINAL, rank);
+  reduce_append(plan, 0, n - 1, RONDO_PRIM_OUT_BASE, RONDO_PRIM_OUT_BASE | RONDO_PRIM_FINAL, rank);
+}
+
+// Recursive doubling. `core` is the greatest power of two that is at most n. A rank from `core` on
+// is folded: it sends its input to rank - core and gets the result from there. In round k rank r
+// and rank r ^ 2^k send each other what they have and add: both then hold the sum of the same
+// 2^(k+1) ranks. A rank overwrites what it has sent before the peer may have read it, so slots hold
+// copies. All get the same bits, because no reduction of two operands depends on their order
+// (docs/algorithms.md).
+static void doubling_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t rank = q->rank, n = q->nranks, core = 1, count = 0;
+  while (core <= n / 2)
+    core *= 2;
+  if (rank >= core) {
+    send_peer_set(plan, rank - core);
+    recv_peer_set(plan, rank - core);
+    op_append(plan, SEND, 1, 0);
+    op_append(plan, RECV_COPY, 1, 0);
+    return;
+  }
+  bool folds = rank + core < n;
+  if (folds)
+    plan->recv.listed[count++] = rank + core;
+  for (uint32_t distance = 1; distance < core; distance *= 2)
+    plan->recv.listed[count++] = rank ^ distance;
+  // What has been received from a peer goes to the next one, with the rest.
+  for (uint32_t i = 0; i < count; i++)
+    plan->send.listed[i] = plan->recv.listed[(i + 1) % count];
+  plan->send.count = plan->recv.count = count;
+  if (!folds)
+    walk_append(plan, SEND, 1, 0, 0, count - 1);
+  reduce_append(plan, 0, count, RONDO_PRIM_SEND, RONDO_PRIM_FINAL | (folds ? RONDO_PRIM_SEND : 0),
+                0);
 }
 
 // A rank's place in a tree of two levels. The root has place 0 and the children
@@ -363,6 +386,7 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
                                 [RONDO_GATHER] = gather_build,
                                 [RONDO_SCATTER] = scatter_build},
     [RONDO_ALGORITHM_DISSEMINATION] = {[RONDO_BARRIER] = barrier_build},
+    [RONDO_ALGORITHM_DOUBLING] = {[RONDO_ALL_REDUCE] = doubling_build},
 };
 
 bool rondo_plan_is_rooted(int kind) {
@@ -398,14 +422,11 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
     return RONDO_ERR_UNSUPPORTED;
   memset(plan, 0, sizeof(*plan));
   plan->nranks = request->nranks;
-  plan->by_value =
-      (uint32_t)rondo_plan_is_by_value(request->kind, request->algorithm, request->nranks);
+  plan->by_value = (uint32_t)rondo_plan_is_by_value(request->algorithm);
   bool is_split = request->kind == RONDO_ALL_REDUCE && request->algorithm == RONDO_ALGORITHM_RING;
   plan->chunk_count = is_split || rondo_plan_has_parts(request->kind) ? request->nranks : 1;
   if (request->nranks == 1)
     build = single_build;
-  else if (plan->by_value)
-    build = exchange_build;
   build(request, plan);
   return RONDO_SUCCESS;
 }
@@ -417,9 +438,7 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
   return round ? 2 : 1;
 }
 
-bool rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks) {
-  return kind == RONDO_ALL_REDUCE && algorithm == RONDO_ALGORITHM_TREE && nranks == 2;
-}
+bool rondo_plan_is_by_value(int algorithm) { return algorithm == RONDO_ALGORITHM_DOUBLING; }
 
 // The most ranks of a direct small collective.
 static uint32_t direct_max_ranks(int kind) {
@@ -433,7 +452,6 @@ static uint32_t direct_max_ranks(int kind) {
 struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32_t nranks) {
   struct rondo_plan_choice choice = {algorithm_of(kind), RONDO_PLAN_RULE_ONLY, 0};
   uint32_t most = direct_max_ranks(kind);
-  bool has_tree = kind == RONDO_ALL_REDUCE || (kind == RONDO_BROADCAST && nranks > 2);
   if (kind >= RONDO_SEND_RECV)
     return choice;
   if (nranks < 2) {
@@ -441,12 +459,16 @@ struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32
   } else if (bytes > RONDO_PLAN_SMALL_BYTES) {
     choice.rule = RONDO_PLAN_RULE_LARGE;
     choice.limit = RONDO_PLAN_SMALL_BYTES;
-  } else if (nranks > 2 && nranks <= most) {
+  } else if (nranks == 2) {
+    choice.rule = RONDO_PLAN_RULE_PAIR;
+    if (kind == RONDO_ALL_REDUCE)
+      choice.algorithm = RONDO_ALGORITHM_DOUBLING;
+  } else if (nranks <= most) {
     choice = (struct rondo_plan_choice){RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, most};
   } else {
-    choice.rule = nranks == 2 ? RONDO_PLAN_RULE_PAIR : RONDO_PLAN_RULE_MANY;
-    choice.limit = nranks == 2 ? 0 : most;
-    if (has_tree)
+    choice.rule = RONDO_PLAN_RULE_MANY;
+    choice.limit = most;
+    if (kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST)
       choice.algorithm = RONDO_ALGORITHM_TREE;
   }
   return choice;

@@ -63,7 +63,7 @@ struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32
 
 // True if a rank may overwrite what it has sent before it knows that the peer has read it.
 // Connectors must then carry copies, not references.
-bool rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks);
+bool rondo_plan_is_by_value(int algorithm);
 
 // Properties of a kind. True if it has a root; if it adds contributions up; if each chunk belongs
 // to one rank, at least in one of the two buffers.

@@ -29,14 +29,16 @@ enum rondo_primitive {
   RONDO_PRIM_IN_BASE = 32,  // the send buffer holds only this chunk: ignore the chunk index there
   RONDO_PRIM_OUT_BASE = 64, // the receive buffer holds only this chunk: ignore the index there
   RONDO_PRIM_RESULT = 128   // `local` is what earlier ops have put into the receive buffer. RECV |
-                            // REDUCE | COPY adds to it, SEND alone sends it
+                            // REDUCE | COPY adds to it (and SEND sends the sum), SEND alone
+                            // sends it
 };
 
 #define RONDO_PLAN_MAX_OPS 8u
 #define RONDO_PLAN_LISTED_PEERS 17u // log2 of the most ranks
 #define RONDO_PLAN_NO_PEER 0xffffu
 #define RONDO_PLAN_DIRECT_MOST_RANKS 0xffffu // so that each peer of a rank has a number
-static_assert(1u << RONDO_PLAN_LISTED_PEERS >= RONDO_MAX_RANKS, "a barrier signals to so many");
+static_assert(1u << RONDO_PLAN_LISTED_PEERS >= RONDO_MAX_RANKS,
+              "a barrier and recursive doubling have ⌈log2 n⌉ peers");
 
 // Executed `repeat` times. Execution i handles chunk (first_chunk + i × chunk_stride) mod
 // chunk_count, with the peers send_peer + i × peer_stride and recv_peer + i × peer_stride.
@@ -60,9 +62,11 @@ enum rondo_algorithm {
   // Each rank sends directly to the ranks that need its data: send-recv, all-to-all, all-to-all-v,
   // gather, scatter, and small collectives of the kinds that also have a ring.
   RONDO_ALGORITHM_DIRECT = 2,
-  RONDO_ALGORITHM_DISSEMINATION = 3 // barrier only: signals to distances 1, 2, 4, …
+  RONDO_ALGORITHM_DISSEMINATION = 3, // barrier only: signals to distances 1, 2, 4, …
+  // All-reduce: pairs of ranks at the distances 1, 2, 4, … exchange sums (recursive doubling).
+  RONDO_ALGORITHM_DOUBLING = 4
 };
-#define RONDO_ALGORITHM_COUNT 4
+#define RONDO_ALGORITHM_COUNT 5
 
 // The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
 // every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.

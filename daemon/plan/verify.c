@@ -22,7 +22,8 @@ struct rank_set {
 struct symbol {
   uint64_t loop;
   uint32_t chunk;
-  bool finished; // FINAL was applied
+  bool finished;  // FINAL was applied
+  uint64_t order; // in which the contributions were reduced: equal for equal bits
   struct rank_set from;
 };
 
@@ -69,6 +70,7 @@ struct machine {
   struct member *members;
   struct connector *connectors;
   uint32_t connector_count;
+  uint64_t *orders; // all-reduce: of the results, by loop and chunk; 0: no rank has it yet
   uint64_t random;
 };
 
@@ -101,6 +103,19 @@ static uint32_t set_first(const struct rank_set *a, const struct rank_set *b, bo
   }
   return RONDO_PLAN_NOWHERE;
 }
+
+static uint64_t order_mix(uint64_t x) {
+  x = (x ^ x >> 31) * UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+  return x ^ x >> 32;
+}
+
+// A contribution that nothing was reduced with. Never 0.
+static uint64_t order_of_rank(uint32_t rank) { return order_mix(rank + UINT64_C(1)); }
+
+// No reduction depends on which of its two operands comes first (docs/numerics.md), so their order
+// does not count; how sums are nested does.
+static uint64_t order_of_reduction(uint64_t a, uint64_t b) { return order_mix(a + b); }
 
 // ------------------------------------------------------------------- buffers ---
 
@@ -190,6 +205,7 @@ static void buffers_reset(const struct machine *m, uint32_t rank) {
     struct place *place = &me->places[input_place(m->what, rank, i)];
     place->symbol.loop = me->loop;
     place->symbol.chunk = input_identity(m->what, rank, i);
+    place->symbol.order = order_of_rank(rank);
     set_add(&place->symbol.from, rank);
   }
 }
@@ -270,6 +286,7 @@ static bool local_reduce(const struct machine *m, struct step *step) {
     return rondo_plan_verify_fault(m->report, step->at, "adds rank %u a second time", twice);
   for (uint32_t i = 0; i < SET_WORDS; i++)
     value->from.words[i] |= local.from.words[i];
+  value->order = order_of_reduction(value->order, local.order);
   return true;
 }
 
@@ -323,8 +340,8 @@ static bool references_check(const struct machine *m, const struct step *step, u
   return true;
 }
 
-// Whether what this step puts into output chunk `index` is on the way to the result: a later op of
-// the loop adds to it, or passes it on and another one then puts the result there.
+// Whether what this step puts into output chunk `index` is on the way to the result: the next op of
+// the loop that puts anything there adds to it, or an op before that one has passed it on.
 static bool is_continued(const struct machine *m, const struct step *step, uint32_t index) {
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
   bool passed_on = false;
@@ -337,8 +354,8 @@ static bool is_continued(const struct machine *m, const struct step *step, uint3
       later.at.chunk = chunk_of(op, repeat);
       if (output_index(&later) != index)
         continue;
-      if (puts && (takes || passed_on))
-        return true;
+      if (puts)
+        return takes || passed_on;
       passed_on |= takes;
     }
   }
@@ -364,6 +381,18 @@ static bool result_check(const struct machine *m, const struct step *step, uint3
   return true;
 }
 
+// Whether a result of an all-reduce has the same bits as on the ranks that have it already.
+static bool order_check(const struct machine *m, const struct step *step) {
+  const struct symbol *value = &step->value;
+  if (m->what->kind != RONDO_ALL_REDUCE)
+    return true;
+  uint64_t *order = &m->orders[value->loop * m->what->plans[0].chunk_count + value->chunk];
+  if (*order == 0)
+    *order = value->order;
+  return *order == value->order ||
+         rondo_plan_verify_fault(m->report, step->at, "adds in another order than another rank");
+}
+
 // Copies the value into the receive buffer.
 static bool output_write(const struct machine *m, const struct step *step) {
   uint32_t rank = step->at.rank, index = output_index(step);
@@ -383,7 +412,7 @@ static bool output_write(const struct machine *m, const struct step *step) {
   place->begun = is_continued(m, step, index);
   place->written = !place->begun;
   place->symbol = step->value;
-  return true;
+  return place->begun || order_check(m, step);
 }
 
 // The place whose address a send of this op may pass, or NOWHERE: what was copied lies in
@@ -622,6 +651,7 @@ static void machine_fini(struct machine *m) {
   }
   free(m->connectors);
   free(m->members);
+  free(m->orders);
 }
 
 // On failure, what was allocated is for machine_fini.
@@ -632,7 +662,8 @@ static bool machine_init(struct machine *m) {
   m->random = m->what->seed;
   m->members = calloc(m->what->nranks, sizeof(*m->members));
   m->connectors = calloc(most, sizeof(*m->connectors));
-  if (m->members == NULL || m->connectors == NULL)
+  m->orders = calloc((size_t)m->what->loops * m->what->plans[0].chunk_count, sizeof(*m->orders));
+  if (m->members == NULL || m->connectors == NULL || m->orders == NULL)
     return false;
   for (uint32_t rank = 0; rank < m->what->nranks; rank++) {
     if (!member_init(m, rank))

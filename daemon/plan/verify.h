@@ -11,6 +11,8 @@
 //   - Every result chunk of every rank is written once, and holds each contribution once. FINAL is
 //     applied once, to the whole sum. Nothing else is written, and buffers that a rank may leave
 //     null are not accessed.
+//   - All ranks of an all-reduce get the same bits: every rank's result was reduced in the same
+//     order, except that the two operands of a reduction may change places.
 //   - For a barrier instead: no rank ends a loop before it knows, directly or through others, that
 //     all ranks have begun the loop.
 //   - In place, no chunk of the input is read after the result has overwritten it.

@@ -50,7 +50,7 @@ uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
 // Whether an op may take what the receive buffer holds: to add to it there, or to pass it on.
 static bool may_take_result(unsigned primitive) {
   unsigned moves = primitive & (PRIM_ADDS | RONDO_PRIM_SEND);
-  return moves == PRIM_ADDS || moves == RONDO_PRIM_SEND;
+  return (moves & PRIM_ADDS) == PRIM_ADDS || moves == RONDO_PRIM_SEND;
 }
 
 // What is wrong with an op's primitive for this kind, or null.

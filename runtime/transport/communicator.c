@@ -44,11 +44,10 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.algorithm = rondo_plan_choose(desc->kind, limits->seems_large ? UINT64_MAX : bytes,
                                       limits->seems_crowded ? UINT32_MAX : nranks);
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
-  int many = nranks > 2 &&
-             (shape.algorithm == RONDO_ALGORITHM_DIRECT || shape.algorithm == RONDO_ALGORITHM_TREE);
+  int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING && desc->kind != RONDO_BARRIER;
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
-  if (rondo_plan_is_by_value(shape.kind, shape.algorithm, nranks))
+  if (rondo_plan_is_by_value(shape.algorithm))
     shape.reference_bytes = UINT32_MAX;
   shape.first_sequence = limits->first_sequence;
   shape.is_mapped = limits->is_mapped;

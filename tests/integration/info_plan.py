@@ -49,7 +49,7 @@ def check_costs():
         (("all_reduce", 4, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 6, 6, 1536 * KiB),
         (("all_reduce", 3, 8192), "direct", "RONDO_PLAN_DIRECT_MAX_RANKS", 2, 2, 2 * 8192),
         (("all_reduce", 100, 8, "--rank", 99), "tree", "RONDO_PLAN_DIRECT_MAX_RANKS", 4, 1, 8),
-        (("all_reduce", 2, 8), "tree", None, 1, 1, 8),
+        (("all_reduce", 2, 8), "doubling", None, 1, 1, 8),
         (("all_gather", 5, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 4, 4, 4096 * KiB),
         (("all_gather", 17, 8), "ring", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 16, 16, 128),
         (("reduce_scatter", 16, 8), "direct", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 1, 15, 120),

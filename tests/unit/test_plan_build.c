@@ -205,13 +205,44 @@ static void a_broadcast_goes_down_the_tree_from_its_root(void **state) {
   assert_peers(&plan, -1, 6);
 }
 
-static void two_ranks_exchange(void **state) {
+// Of 6 ranks: 4 and 5 are folded into 0 and 1. Ranks 0 and 1, 2 and 3 add to each other first, then
+// 0 and 2, 1 and 3.
+static void doubling_exchanges_sums_at_growing_distances(void **state) {
   (void)state;
-  const struct expected_op of_two[] = {{S, 1, 0}, {R | ADD | C | F, 1, 0}};
-  for (uint32_t rank = 0; rank < 2; rank++) {
-    struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, rank, 2, 0);
-    assert_ops(&plan, of_two, 2);
-    assert_int_equal(plan.by_value, 1);
+  const struct tree_op folds[] = {{R | ADD | C | S, 1, 0, 1},
+                                  {R | ADD | C | RESULT | S, 1, 1, 1},
+                                  {R | ADD | C | RESULT | F | S, 1, 2, 1}},
+                       plain[] = {{S, 1, 1, 1},
+                                  {R | ADD | C | S, 1, 0, 1},
+                                  {R | ADD | C | RESULT | F, 1, 1, 1}},
+                       folded[] = {{S, 1, 0, 0}, {R | C, 1, 0, 0}},
+                       of_two[] = {{S, 1, 0, 1}, {R | ADD | C | F, 1, 0, 1}};
+  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 1, 6, 0);
+  assert_tree_ops(&plan, folds, 3);
+  assert_walk(&plan.recv, &plan, 3, (const uint32_t[]){5, 0, 3});
+  assert_walk(&plan.send, &plan, 3, (const uint32_t[]){0, 3, 5});
+  assert_int_equal(plan.by_value, 1);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 2, 6, 0);
+  assert_tree_ops(&plan, plain, 3);
+  assert_walk(&plan.recv, &plan, 2, (const uint32_t[]){3, 0});
+  assert_walk(&plan.send, &plan, 2, (const uint32_t[]){0, 3});
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 5, 6, 0);
+  assert_tree_ops(&plan, folded, 2);
+  assert_peers(&plan, 1, 1);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 1, 2, 0);
+  assert_tree_ops(&plan, of_two, 2);
+  assert_peers(&plan, 0, 0);
+}
+
+// The most rounds, and rounds with a fold before and after them: ⌈log2 n⌉ peers and four ops.
+static void doubling_fits_the_largest_groups(void **state) {
+  (void)state;
+  const uint32_t sizes[] = {RONDO_MAX_RANKS, RONDO_MAX_RANKS - 1};
+  for (size_t i = 0; i < 2; i++) {
+    struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 0, sizes[i], 0);
+    assert_int_equal(plan.op_count, i == 0 ? 4 : 3);
+    assert_int_equal(plan.send.count, RONDO_PLAN_LISTED_PEERS);
+    assert_int_equal(plan.recv.count, RONDO_PLAN_LISTED_PEERS);
   }
 }
 
@@ -279,6 +310,7 @@ static void group_of_one_is_one_copy_without_peers(void **state) {
     int kind, algorithm, primitive;
   } cases[] = {{RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, C | F},
                {RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, C | F},
+               {RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, C | F},
                {RONDO_ALL_GATHER, RONDO_ALGORITHM_RING, C | IN},
                {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_RING, C | F | OUT},
                {RONDO_REDUCE, RONDO_ALGORITHM_RING, C | F},
@@ -361,7 +393,7 @@ static void chooses_the_tree_for_what_is_small_among_many(void **state) {
     assert_int_equal(rondo_plan_choose(kinds[i], limit + 1, many), RONDO_ALGORITHM_RING);
     assert_int_equal(rondo_plan_choose(kinds[i], UINT64_MAX, many), RONDO_ALGORITHM_RING);
   }
-  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit, 2), RONDO_ALGORITHM_TREE);
+  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit, 2), RONDO_ALGORITHM_DOUBLING);
   for (int kind = RONDO_ALL_GATHER; kind <= RONDO_BROADCAST; kind++)
     assert_int_equal(rondo_plan_choose(kind, 4, 2), RONDO_ALGORITHM_RING);
   assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 4, 1), RONDO_ALGORITHM_RING);
@@ -437,7 +469,7 @@ static void choice_names_the_rule(void **state) {
       {RONDO_ALL_TO_ALL, 1, 1, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_ONLY, 0}},
       {RONDO_ALL_REDUCE, 1, 8, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_ALONE, 0}},
       {RONDO_ALL_REDUCE, 4, small + 1, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_LARGE, small}},
-      {RONDO_ALL_REDUCE, 2, small, {RONDO_ALGORITHM_TREE, RONDO_PLAN_RULE_PAIR, 0}},
+      {RONDO_ALL_REDUCE, 2, small, {RONDO_ALGORITHM_DOUBLING, RONDO_PLAN_RULE_PAIR, 0}},
       {RONDO_BROADCAST, 2, small, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_PAIR, 0}},
       {RONDO_REDUCE, 128, small, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, 128}},
       {RONDO_REDUCE, 129, small, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_MANY, 128}},
@@ -462,7 +494,8 @@ int main(void) {
       cmocka_unit_test(broadcast_runs_along_the_ring_from_its_root),
       cmocka_unit_test(a_tree_has_two_levels),
       cmocka_unit_test(a_broadcast_goes_down_the_tree_from_its_root),
-      cmocka_unit_test(two_ranks_exchange),
+      cmocka_unit_test(doubling_exchanges_sums_at_growing_distances),
+      cmocka_unit_test(doubling_fits_the_largest_groups),
       cmocka_unit_test(small_things_of_few_ranks_go_straight),
       cmocka_unit_test(a_direct_reduction_adds_up_in_the_receive_buffer),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),

@@ -465,8 +465,8 @@ static void refuses_a_result_that_is_left_half_done(void **state) {
   assert_refused(what, "rank 1, op 1, chunk 0: writes a result without rank 0");
   what = good_direct(RONDO_REDUCE);
   what.in_place = 1;
-  primitive_set(&plans[1].ops[1], R | ADD | C);
-  assert_refused(what, "rank 1, op 1, chunk 0: reads its input after writing over it");
+  primitive_set(&plans[1].ops[1], R | ADD | C); // writes over a sum that nothing has used
+  assert_refused(what, "rank 1, op 0, chunk 0: writes a result without rank 0");
 }
 
 static void refuses_adding_to_a_finished_result(void **state) {
@@ -479,8 +479,7 @@ static void refuses_adding_to_a_finished_result(void **state) {
 static void refuses_results_where_none_can_be(void **state) {
   (void)state;
   const char *message = "has RESULT but neither adds to a result nor passes one on";
-  const int none[] = {S | C | RESULT, R | C | RESULT, R | ADD | S | RESULT,
-                      R | ADD | C | S | RESULT};
+  const int none[] = {S | C | RESULT, R | C | RESULT, R | ADD | S | RESULT};
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
     struct rondo_plan_verify_case what = good_direct(RONDO_ALL_REDUCE);
     primitive_set(&plans[0].ops[1], none[i]);
@@ -503,6 +502,38 @@ static void refuses_a_tree_that_leaves_a_branch_out(void **state) {
   what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 4);
   primitive_set(&plans[1].ops[2], R | ADD | C | RESULT);
   assert_refused(what, "rank 1, op 2, chunk 0: reduces with a finished result");
+}
+
+// Each rank adds up all inputs in the order of the ring from itself on: right sums, of different
+// bits.
+static void refuses_sums_that_are_added_in_different_orders(void **state) {
+  (void)state;
+  for (uint32_t rank = 0; rank < 3; rank++) {
+    struct rondo_plan *plan = &plans[rank];
+    memset(plan, 0, sizeof(*plan));
+    plan->nranks = 3;
+    plan->chunk_count = plan->by_value = 1;
+    plan->send = plan->recv = (struct rondo_plan_peers){2, 1, {(rank + 1) % 3, (rank + 2) % 3}};
+    op_append(plan, S);
+    plan->ops[0].repeat = 2;
+    plan->ops[0].peer_stride = 1;
+    op_append(plan, R | ADD | C);
+    op_append(plan, R | ADD | C | F | RESULT);
+    plan->ops[2].recv_peer = 1;
+  }
+  struct rondo_plan_verify_case what = case_of(RONDO_ALL_REDUCE, 3, 0);
+  assert_refused(what, "op 2, chunk 0: adds in another order than another rank");
+}
+
+// What a rank has sent by reference it overwrites with the next sum.
+static void refuses_doubling_by_reference(void **state) {
+  (void)state;
+  for (uint32_t n = 3; n <= RANKS; n++) {
+    struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, n);
+    for (uint32_t rank = 0; rank < n; rank++)
+      plans[rank].by_value = 0;
+    assert_refused(what, "may still read by reference");
+  }
 }
 
 static void refuses_malformed_plans(void **state) {
@@ -662,8 +693,11 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
     for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
       refused += changes_refuse(kind, algorithm, kind == RONDO_SEND_RECV ? 2 : RANKS);
   }
-  refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 2);
-  assert_true(refused > 800);
+  for (uint32_t n = 2; n < RANKS; n++) {
+    refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, n);
+    refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, n);
+  }
+  assert_true(refused > 1000);
 }
 
 int main(void) {
@@ -708,6 +742,8 @@ int main(void) {
       cmocka_unit_test(refuses_adding_to_a_finished_result),
       cmocka_unit_test(refuses_results_where_none_can_be),
       cmocka_unit_test(refuses_a_tree_that_leaves_a_branch_out),
+      cmocka_unit_test(refuses_sums_that_are_added_in_different_orders),
+      cmocka_unit_test(refuses_doubling_by_reference),
       cmocka_unit_test(refuses_malformed_ops),
       cmocka_unit_test(refuses_malformed_plans),
       cmocka_unit_test(refuses_malformed_walks),

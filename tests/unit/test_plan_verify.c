@@ -22,7 +22,8 @@ static const char *const algorithm_names[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_RING] = "ring",
     [RONDO_ALGORITHM_TREE] = "tree",
     [RONDO_ALGORITHM_DIRECT] = "direct",
-    [RONDO_ALGORITHM_DISSEMINATION] = "dissemination"};
+    [RONDO_ALGORITHM_DISSEMINATION] = "dissemination",
+    [RONDO_ALGORITHM_DOUBLING] = "doubling"};
 
 static void plans_build(int kind, int algorithm, uint32_t n, uint32_t root) {
   for (uint32_t rank = 0; rank < n; rank++) {
@@ -78,6 +79,11 @@ static void ring_all_reduce_is_proved(void **state) {
 static void tree_all_reduce_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE);
+}
+
+static void doubling_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING);
 }
 
 static void tree_broadcast_is_proved_for_every_root(void **state) {
@@ -263,6 +269,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ring_all_reduce_is_proved),
       cmocka_unit_test(tree_all_reduce_is_proved),
+      cmocka_unit_test(doubling_all_reduce_is_proved),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(ring_all_gather_is_proved),
       cmocka_unit_test(ring_reduce_scatter_is_proved),

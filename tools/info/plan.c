@@ -208,7 +208,8 @@ static const char *const algorithm_names[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_RING] = "ring",
     [RONDO_ALGORITHM_TREE] = "tree",
     [RONDO_ALGORITHM_DIRECT] = "direct",
-    [RONDO_ALGORITHM_DISSEMINATION] = "dissemination"};
+    [RONDO_ALGORITHM_DISSEMINATION] = "dissemination",
+    [RONDO_ALGORITHM_DOUBLING] = "doubling"};
 
 static const char *const rule_names[] = {
     [RONDO_PLAN_RULE_ONLY] = "only",   [RONDO_PLAN_RULE_ALONE] = "alone",
