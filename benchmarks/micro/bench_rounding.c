@@ -138,16 +138,8 @@ static void bench_compare(const struct bench *b, struct errors *library, struct 
 }
 
 static const char *algorithm_name(const struct bench *b) {
-  switch (rondo_plan_choose(RONDO_ALL_REDUCE, b->count * sizeof(uint16_t), b->ranks)) {
-  case RONDO_ALGORITHM_RING:
-    return "ring";
-  case RONDO_ALGORITHM_TREE:
-    return "tree";
-  case RONDO_ALGORITHM_DOUBLING:
-    return "doubling";
-  default:
-    return "direct";
-  }
+  return rondo_plan_algorithm_name(
+      rondo_plan_choose(RONDO_ALL_REDUCE, b->count * sizeof(uint16_t), b->ranks));
 }
 
 static void row_print(struct bench *b, const char *inputs, const struct options *options) {

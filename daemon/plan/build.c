@@ -389,6 +389,31 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
     [RONDO_ALGORITHM_DOUBLING] = {[RONDO_ALL_REDUCE] = doubling_build},
 };
 
+bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
+  if (kind < 0 || kind >= RONDO_KIND_COUNT || algorithm < 0 || algorithm >= RONDO_ALGORITHM_COUNT)
+    return false;
+  bool is_direct = algorithm == RONDO_ALGORITHM_DIRECT;
+  return builders[algorithm][kind] && !(is_direct && nranks > RONDO_PLAN_DIRECT_MOST_RANKS);
+}
+
+const char *rondo_plan_algorithm_name(int algorithm) {
+  static const char *const names[RONDO_ALGORITHM_COUNT] = {[RONDO_ALGORITHM_RING] = "ring",
+                                                           [RONDO_ALGORITHM_TREE] = "tree",
+                                                           [RONDO_ALGORITHM_DIRECT] = "direct",
+                                                           [RONDO_ALGORITHM_DISSEMINATION] =
+                                                               "dissemination",
+                                                           [RONDO_ALGORITHM_DOUBLING] = "doubling"};
+  return algorithm >= 0 && algorithm < RONDO_ALGORITHM_COUNT ? names[algorithm] : "unknown";
+}
+
+int rondo_plan_algorithm_find(const char *name) {
+  int algorithm = 0;
+  while (algorithm < RONDO_ALGORITHM_COUNT &&
+         strcmp(rondo_plan_algorithm_name(algorithm), name) != 0)
+    algorithm++;
+  return algorithm;
+}
+
 bool rondo_plan_is_rooted(int kind) {
   return kind == RONDO_REDUCE || kind == RONDO_BROADCAST || kind == RONDO_GATHER ||
          kind == RONDO_SCATTER || kind == RONDO_SEND_RECV;
@@ -416,10 +441,9 @@ static int algorithm_of(int kind) {
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
   if (request == NULL || plan == NULL || !request_is_valid(request))
     return RONDO_ERR_INVALID;
-  plan_builder *build = builders[request->algorithm][request->kind];
-  bool is_direct = request->algorithm == RONDO_ALGORITHM_DIRECT;
-  if (!build || (is_direct && request->nranks > RONDO_PLAN_DIRECT_MOST_RANKS))
+  if (!rondo_plan_exists(request->kind, request->algorithm, request->nranks))
     return RONDO_ERR_UNSUPPORTED;
+  plan_builder *build = builders[request->algorithm][request->kind];
   memset(plan, 0, sizeof(*plan));
   plan->nranks = request->nranks;
   plan->by_value = (uint32_t)rondo_plan_is_by_value(request->algorithm);

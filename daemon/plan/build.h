@@ -22,6 +22,13 @@ struct rondo_plan_request {
 // algorithm has no plan for that kind). `plan` is written only on success.
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan);
 
+// The name of an algorithm, such as "ring", and back: RONDO_ALGORITHM_COUNT if none has that name.
+const char *rondo_plan_algorithm_name(int algorithm);
+int rondo_plan_algorithm_find(const char *name);
+
+// True if the algorithm has a plan for that kind and that many ranks.
+bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks);
+
 // Returns the least number of slots with which the connectors of this plan cannot deadlock: 1 or 2.
 // An op that receives and sends takes both slots at once. In a closed ring in which every rank
 // begins with a send, it could not do so without one more free slot (docs/algorithms.md has the
@@ -49,7 +56,8 @@ enum rondo_plan_rule {
   RONDO_PLAN_RULE_LARGE = 2, // more bytes than the limit
   RONDO_PLAN_RULE_PAIR = 3,  // small, and a group of two ranks
   RONDO_PLAN_RULE_FEW = 4,   // small, and no more ranks than the limit
-  RONDO_PLAN_RULE_MANY = 5   // small, and more ranks than the limit
+  RONDO_PLAN_RULE_MANY = 5,  // small, and more ranks than the limit
+  RONDO_PLAN_RULE_FORCED = 6 // the caller names the algorithm
 };
 
 struct rondo_plan_choice {

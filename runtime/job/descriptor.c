@@ -2,16 +2,17 @@
 
 #include <stdio.h>
 
-#include "daemon/plan/plan.h"
+#include "daemon/plan/build.h"
 #include "queues/connector_core.h"
 #include <rondo/rondo.h>
 
 bool rondo_descriptor_is_sound(const struct rondo_descriptor *d, uint32_t rank_count) {
   return d->kind >= 0 && d->kind < RONDO_KIND_COUNT && rondo_dtype_bytes(d->dtype) &&
-         d->redop >= 0 && d->redop < RONDO_REDOP_COUNT && d->nranks > 0 &&
-         d->nranks <= rank_count && d->root < d->nranks && d->first_rank < rank_count &&
-         d->last_rank < rank_count && d->blocks > 0 && d->blocks <= RONDO_MAX_BLOCKS &&
-         d->slot_count > 0 && d->slot_count <= RONDO_CONNECTOR_MAX_SLOTS;
+         d->redop >= 0 && d->redop < RONDO_REDOP_COUNT && d->algorithm >= 0 &&
+         d->algorithm < RONDO_ALGORITHM_COUNT && d->nranks > 0 && d->nranks <= rank_count &&
+         d->root < d->nranks && d->first_rank < rank_count && d->last_rank < rank_count &&
+         d->blocks > 0 && d->blocks <= RONDO_MAX_BLOCKS && d->slot_count > 0 &&
+         d->slot_count <= RONDO_CONNECTOR_MAX_SLOTS;
 }
 
 const char *rondo_descriptor_difference(const struct rondo_descriptor *a,
@@ -28,6 +29,8 @@ const char *rondo_descriptor_difference(const struct rondo_descriptor *a,
     return "root";
   if (a->nranks != b->nranks || a->first_rank != b->first_rank || a->last_rank != b->last_rank)
     return "group";
+  if (a->algorithm != b->algorithm)
+    return "algorithm";
   if (a->blocks != b->blocks || a->chunk_elems != b->chunk_elems ||
       a->slot_count != b->slot_count || a->first_sequence != b->first_sequence)
     return "daemon blocks or slot size";
@@ -41,10 +44,11 @@ void rondo_descriptor_describe(const struct rondo_descriptor *d, uint32_t rank, 
                    rank, (unsigned long long)d->count, rondo_dtype_name(d->dtype), d->first_rank,
                    d->last_rank);
   else
-    (void)snprintf(text, text_bytes, "rank %u: %s of %llu × %s, %s, root %u, %u ranks from rank %u",
-                   rank, rondo_kind_name(d->kind), (unsigned long long)d->count,
+    (void)snprintf(text, text_bytes,
+                   "rank %u: %s of %llu × %s, %s, root %u, %u ranks from rank %u, by %s", rank,
+                   rondo_kind_name(d->kind), (unsigned long long)d->count,
                    rondo_dtype_name(d->dtype), rondo_redop_name(d->redop), d->root, d->nranks,
-                   d->first_rank);
+                   d->first_rank, rondo_plan_algorithm_name(d->algorithm));
 }
 
 void rondo_mismatch_describe(uint64_t id, const char *what, const char *left, const char *right,

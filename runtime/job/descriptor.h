@@ -15,7 +15,7 @@ struct rondo_descriptor {
   uint32_t first_rank, last_rank; // of the group, for texts
   uint32_t blocks, chunk_elems, slot_count;
   uint32_t first_sequence;
-  uint32_t reserved; // 0
+  int32_t algorithm; // enum rondo_algorithm
 };
 
 // True if the fields have values that a registration in a job of `rank_count` ranks can have.

@@ -38,7 +38,8 @@ struct rondo_descriptor rondo_registration_descriptor(const struct rondo_registr
                                    .blocks = r->shape.blocks,
                                    .chunk_elems = r->shape.chunk_elems,
                                    .slot_count = r->shape.slot_count,
-                                   .first_sequence = r->shape.first_sequence};
+                                   .first_sequence = r->shape.first_sequence,
+                                   .algorithm = r->shape.algorithm};
 }
 
 const char *rondo_registration_difference(const struct rondo_registration *a,

@@ -315,9 +315,10 @@ static int coll_build_plan(struct rondo_coll *coll) {
   if (status == RONDO_SUCCESS)
     return RONDO_SUCCESS;
   if (status == RONDO_ERR_UNSUPPORTED)
-    return RONDO_LOG_REFUSE(status, "register: id %llu: %s of %u ranks (at most %u)",
+    return RONDO_LOG_REFUSE(status, "register: id %llu: %s by %s of %u ranks (at most %u)",
                             (unsigned long long)coll->desc.id, rondo_kind_name(coll->desc.kind),
-                            r->nranks, RONDO_PLAN_DIRECT_MOST_RANKS);
+                            rondo_plan_algorithm_name(r->shape.algorithm), r->nranks,
+                            RONDO_PLAN_DIRECT_MOST_RANKS);
   return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL, "register: no usable plan for %s of %u ranks",
                           rondo_kind_name(coll->desc.kind), r->nranks);
 }
@@ -328,6 +329,8 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_shape_limits limits = rank->manual.shape;
   limits.blocks = rank->cfg.blocks;
   limits.slot_bytes = rank->cfg.slot_bytes;
+  if (!limits.algorithms[coll->desc.kind])
+    limits.algorithms[coll->desc.kind] = rank->algorithms[coll->desc.kind];
   r->shape = rondo_shape_make(&coll->desc, r->nranks, &limits);
   int status = coll_build_plan(coll);
   if (status != RONDO_SUCCESS)

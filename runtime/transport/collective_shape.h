@@ -29,8 +29,8 @@ struct rondo_shape_limits {
   uint32_t reference_bytes; // payloads of at least this are passed by reference
   uint32_t first_sequence;
   uint32_t is_mapped; // tests only: connectors behave as between processes
-  // Tests only: the algorithm is chosen as for the largest sizes, or for the most ranks.
-  uint32_t seems_large, seems_crowded;
+  // By kind: 1 + the algorithm that is used (enum rondo_algorithm). 0: the choice.
+  uint8_t algorithms[RONDO_KIND_COUNT];
 };
 
 // Decides how a collective is cut. Pure.

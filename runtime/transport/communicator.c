@@ -41,8 +41,8 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
   shape.root = desc->root;
   shape.count = desc->count;
-  shape.algorithm = rondo_plan_choose(desc->kind, limits->seems_large ? UINT64_MAX : bytes,
-                                      limits->seems_crowded ? UINT32_MAX : nranks);
+  uint8_t forced = limits->algorithms[desc->kind];
+  shape.algorithm = forced ? forced - 1 : rondo_plan_choose(desc->kind, bytes, nranks);
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
   int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING && desc->kind != RONDO_BARRIER;
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);

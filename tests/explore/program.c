@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/plan/build.h"
 #include "runtime/api/api_tuning.h"
 
 #define NEVER_NS (UINT64_C(1) << 60)
@@ -149,11 +150,18 @@ static void draw_processes(struct explore_program *p) {
 }
 
 // Everything here is small and of few ranks, so only this leads to the plans of what is large or of
-// many. From random numbers of its own, too.
-static void draw_size(struct explore_program *p) {
+// many. Of a kind without the algorithm that is drawn, the choice. From random numbers of its own,
+// too.
+static void draw_algorithms(struct explore_program *p) {
   struct random r = {random_mix(p->seed + 8484)};
-  p->manual.shape.seems_large = (uint32_t)random_chance(&r, 60);
-  p->manual.shape.seems_crowded = (uint32_t)random_chance(&r, 50);
+  bool is_ring = random_chance(&r, 60);
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
+    uint32_t algorithm = random_below(&r, RONDO_ALGORITHM_COUNT);
+    if (is_ring)
+      algorithm = RONDO_ALGORITHM_RING;
+    if (rondo_plan_exists(kind, (int)algorithm, EXPLORE_RANKS))
+      p->manual.shape.algorithms[kind] = (uint8_t)(algorithm + 1);
+  }
 }
 
 void explore_program_make(struct explore_program *p, uint64_t seed) {
@@ -179,7 +187,7 @@ void explore_program_make(struct explore_program *p, uint64_t seed) {
   for (uint32_t i = 0; i < p->coll_count; i++)
     draw_coll(&r, p, i);
   draw_processes(p);
-  draw_size(p);
+  draw_algorithms(p);
 }
 
 // Each id is registered as often as can be, for a run or two.

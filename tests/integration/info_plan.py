@@ -69,6 +69,15 @@ def check_costs():
         assert cost["state_bytes"] > 0 and cost["build_us"] >= 0
 
 
+def check_algorithms():
+    """Each algorithm of an all-reduce can be asked for, also where it is not the choice."""
+    for algorithm in ("ring", "tree", "direct", "doubling"):
+        for ranks in (1, 2, 3, 64, 100):
+            found = plan("all_reduce", ranks, 8, "--algo", algorithm)
+            assert found["algorithm"] == algorithm and found["verified"] is True, found
+            assert found["why"] == {"rule": "forced", "text": "--algo names it"}, found
+
+
 def check_ops():
     """The ops of a ring, as the tables of docs/algorithms.md have them."""
     ops = plan("all_reduce", 4, "1M", "--rank=1")["ops"]
@@ -93,6 +102,8 @@ def check_refusals():
         ("all_reduce has no root", ("all_reduce", 2, 8, "--root", 0)),
         ("three arguments are needed: KIND RANKS BYTES", ("all_reduce", 2)),
         ("one argument too many: '9'", ("all_reduce", 2, 8, 9)),
+        ("reduce has no algorithm 'doubling'", ("reduce", 4, 8, "--algo", "doubling")),
+        ("all_reduce has no algorithm 'best'", ("all_reduce", 4, 8, "--algo", "best")),
     ]:
         done = run(*arguments, status=2)
         assert done.stdout == "", arguments
@@ -102,5 +113,6 @@ def check_refusals():
 
 check_kinds()
 check_costs()
+check_algorithms()
 check_ops()
 check_refusals()

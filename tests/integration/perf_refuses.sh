@@ -26,6 +26,10 @@ expect_refusal "--nthreads does not take '1025'" -t 1025
 expect_refusal "--op does not take 'mix'" --op mix
 expect_refusal '--agg_iters and --in-flight' -m 2 --in-flight 2
 expect_refusal '--op mixed needs --in-flight' --op mixed
+expect_refusal '--algo is for one collective' --op mixed --in-flight 2 --algo ring
+expect_refusal '--algo is for one collective' --serve --algo ring
+expect_refusal '--algo: the collective has no such algorithm' --op reduce --algo doubling
+expect_refusal '--algo: the collective has no such algorithm' --algo fastest
 
 readonly figures='are needed \([0-9]+ ranks? x [0-9]+ buffers of .*\), and .* are available'
 expect_refusal "^rondo-perf: 3 TiB of memory $figures" -t 1024 -e 1G

@@ -31,13 +31,15 @@ enum mutation {
   GOES_BACKWARDS,
   ROUNDS_ONCE,
   CUTS_EVENLY,
-  MUTATIONS
+  MUTATIONS,
+  ADDS_IN_A_ROW // of recursive doubling alone
 };
 
 struct job_case {
   struct rondo_kit_shape shape;
   uint32_t in_place;
   uint32_t is_raw; // inputs are any bits, NaN and infinity included
+  uint32_t is_doubling;
   uint32_t blocks, slot_bytes;
 };
 
@@ -152,10 +154,43 @@ static uint64_t summed_once(const struct job_case *c, uint64_t element, uint32_t
   return reference_bits(c->shape.dtype, sum);
 }
 
+// The sum of the 2^round ranks from `first` on, in recursive doubling. `core`: the greatest power
+// of two that is at most the number of ranks; rank + core, if there is one, has been added to rank.
+static uint64_t doubled(const struct job_case *c, uint64_t element, uint32_t first, uint32_t round,
+                        uint32_t core) {
+  struct rondo_reduction r = reduction_of(c, first);
+  uint64_t value = reference_scaled(&r, input(c, first, element));
+  uint32_t half = round ? 1u << (round - 1) : 0, other = first + core;
+  if (round > 0) {
+    value = doubled(c, element, first, round - 1, core);
+    other = first + half;
+  } else if (other >= c->shape.rank_count) {
+    return value;
+  }
+  uint64_t incoming = 0;
+  if (round > 0) {
+    incoming = doubled(c, element, other, round - 1, core);
+  } else {
+    struct rondo_reduction theirs = reduction_of(c, other);
+    incoming = reference_scaled(&theirs, input(c, other, element));
+  }
+  r.scale = 0; // both have been multiplied
+  return reference_reduced(&r, value, incoming, 1u << round == core);
+}
+
+static uint64_t replay_doubling(const struct job_case *c, uint64_t element) {
+  uint32_t round = 0;
+  while (2u << round <= c->shape.rank_count)
+    round++;
+  return doubled(c, element, 0, round, 1u << round);
+}
+
 // The expected result of the collective for one element.
 static uint64_t replay(const struct job_case *c, uint64_t element, int mutation) {
   uint32_t n = c->shape.rank_count;
   assert(n > 0);
+  if (c->is_doubling && mutation != ADDS_IN_A_ROW)
+    return replay_doubling(c, element);
   uint32_t first = first_of(c, element, mutation) + (mutation == STARTS_ONE_LATER);
   if (mutation == ROUNDS_ONCE)
     return summed_once(c, element, first);
@@ -331,6 +366,31 @@ static void every_element_has_the_documented_bits(void **state) {
     hold_all(rank_counts[i], i % 2 ? 3 : 1, i % 3 == 2 ? 1024 : 0);
 }
 
+// Every type × reduction, and sizes of one loop and of several.
+static void recursive_doubling_adds_as_documented(void **state) {
+  (void)state;
+  uint64_t random = 1, other_sums = 0;
+  uint32_t stride = (uint32_t)rondo_test_load(1, 7);
+  (void)setenv("RONDO_ALGO", "all_reduce=doubling", 1);
+  for (size_t k = 0; k < COUNT_OF(rank_counts); k++) {
+    uint32_t ranks = rank_counts[k];
+    open_job(ranks, 1 + k % 2, k % 3 == 2 ? 1024 : 0);
+    for (uint32_t i = ranks % stride; i < RONDO_DTYPE_COUNT * RONDO_REDOP_COUNT; i += stride) {
+      struct job_case c = case_of(ranks, i * (uint32_t)COUNT_OF(kinds), &random);
+      assert_int_equal(c.shape.kind, RONDO_ALL_REDUCE);
+      c.is_doubling = ranks > 1;
+      c.shape.count = counts[i % COUNT_OF(counts)];
+      run_case(&c);
+      assert_int_equal(differing(FAITHFUL), 0);
+      other_sums += c.is_doubling ? differing(ADDS_IN_A_ROW) : 0;
+      forget_case();
+    }
+    rondo_test_job_close(&bench.job);
+  }
+  (void)unsetenv("RONDO_ALGO");
+  assert_true(other_sums > 0);
+}
+
 // A large all-reduce: several loops, blocks with a rest each.
 static struct job_case large_case(int dtype, uint32_t ranks) {
   struct job_case c = {.blocks = 3, .slot_bytes = 4096};
@@ -417,6 +477,7 @@ int main(void) {
     RONDO_NAMED_TEST("arithmetic", what_a_thread_has_set_for_its_own_numbers_does_not_count),
 #endif
     RONDO_NAMED_TEST("arithmetic", every_element_has_the_documented_bits),
+    RONDO_NAMED_TEST("arithmetic", recursive_doubling_adds_as_documented),
     RONDO_NAMED_TEST("arithmetic", cutting_into_blocks_loops_and_chunks_is_as_documented),
     RONDO_NAMED_TEST("arithmetic", another_order_cut_or_rounding_is_seen),
   };

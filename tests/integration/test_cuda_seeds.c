@@ -272,7 +272,12 @@ static void job_choose(struct random *r, struct rondo_config *like) {
   sizes.shape.block_bytes = 64u << random_below(r, 6);
   sizes.shape.reference_bytes = 64u << random_below(r, 6);
   sizes.shape.first_sequence = 0u - random_below(r, 12);
-  sizes.shape.seems_large = random_below(r, 2);
+  // The choice, rings, or recursive doubling.
+  const uint32_t algorithm = random_below(r, 3);
+  for (int kind = 0; kind < RONDO_SEND_RECV; kind++)
+    sizes.shape.algorithms[kind] = algorithm == 1 ? 1 + RONDO_ALGORITHM_RING : 0;
+  if (algorithm == 2)
+    sizes.shape.algorithms[RONDO_ALL_REDUCE] = 1 + RONDO_ALGORITHM_DOUBLING;
   job.sizes = &sizes;
 }
 

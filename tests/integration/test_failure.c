@@ -98,6 +98,34 @@ static void every_mismatch_ends_the_runs_of_all_ranks(void **state) {
           mismatch(ranks, odd, &mismatches[i], early);
 }
 
+// The algorithm is read from the environment when a rank begins.
+static void algorithms_that_differ_are_a_mismatch(void **state) {
+  (void)state;
+  struct rondo_collective coll[3];
+  const struct rondo_collective_desc d = sum_of(79, 16);
+  memset(&job, 0, sizeof job);
+  job.ranks = 3;
+  assert_int_equal(rondo_unique_id_create(&job.id), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < 3; r++) {
+    const struct rondo_config c = rondo_test_job_config(&job, r, NULL);
+    (void)setenv("RONDO_ALGO", r == 1 ? "broadcast=ring,all_reduce=tree" : "all_reduce=doubling",
+                 1);
+    assert_int_equal(rondo_init(&job.ctx[r], &c), RONDO_SUCCESS);
+  }
+  (void)unsetenv("RONDO_ALGO");
+  rondo_test_log_clear();
+  for (uint32_t r = 0; r < 3; r++) {
+    coll[r] = enter(r, &d);
+    submit(r, coll[r]);
+  }
+  for (uint32_t r = 0; r < 3; r++)
+    assert_int_equal(end_of(r, coll[r]), RONDO_ERR_MISMATCH);
+  assert_true(rondo_test_log_has("mismatch of id 79 in its algorithm: rank "));
+  assert_true(rondo_test_log_has("by tree"));
+  assert_true(rondo_test_log_has("by doubling"));
+  rondo_test_job_close(&job);
+}
+
 static void groups_that_differ_are_a_mismatch(void **state) {
   (void)state;
   static const uint32_t orders[3][3] = {{0, 1, 2}, {0, 2, 1}, {0, 1, 2}};
@@ -502,6 +530,7 @@ static void the_signal_prints_a_report(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("failure", every_mismatch_ends_the_runs_of_all_ranks),
+      RONDO_NAMED_TEST("failure", algorithms_that_differ_are_a_mismatch),
       RONDO_NAMED_TEST("failure", groups_that_differ_are_a_mismatch),
       RONDO_NAMED_TEST("failure", after_a_mismatch_the_id_can_be_registered_again),
       RONDO_NAMED_TEST("failure", abort_ends_runs_that_hang),

@@ -67,6 +67,32 @@ static void a_rank_joins_once(void **state) {
 
 // ----------------------------------------------------------------- descriptors --
 
+static void algorithms_that_do_not_exist_are_refused(void **state) {
+  (void)state;
+  static const char *const pairs[][2] = {
+      {"doubling", "RONDO_ALGO takes KIND=NAME,..., not \"doubling\""},
+      {"sum=ring", "RONDO_ALGO: no kind of collective is \"sum\""},
+      {"all_reduce=fast", "RONDO_ALGO: all_reduce has no algorithm \"fast\""},
+      {"all_reduce=", "RONDO_ALGO: all_reduce has no algorithm \"\""},
+      {"all_reduce=ring,reduce=doubling", "RONDO_ALGO: reduce has no algorithm \"doubling\""},
+      {"barrier=dissemination,all_gather=tree", "RONDO_ALGO: all_gather has no algorithm"}};
+  struct rondo_context ctx = {4711};
+  struct rondo_config c = rondo_test_job_config(&job, 0, NULL);
+  c.rank_count = 1;
+  assert_int_equal(rondo_unique_id_create(&c.id), RONDO_SUCCESS);
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    (void)setenv("RONDO_ALGO", pairs[i][0], 1);
+    int status = rondo_init(&ctx, &c);
+    assert_true(rondo_test_log_has(pairs[i][1]));
+    assert_refused(status, RONDO_ERR_INVALID);
+    assert_int_equal(ctx.handle, 4711);
+  }
+  (void)setenv("RONDO_ALGO", "", 1); // as if it were not set
+  assert_int_equal(rondo_init(&ctx, &c), RONDO_SUCCESS);
+  assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+  (void)unsetenv("RONDO_ALGO");
+}
+
 static void bad_size(struct rondo_collective_desc *d) { d->size++; }
 static void bad_version(struct rondo_collective_desc *d) { d->version = 0; }
 static void bad_kind(struct rondo_collective_desc *d) { d->kind = RONDO_KIND_COUNT; }
@@ -414,6 +440,7 @@ static void outstanding_runs_keep_a_collective(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       REFUSAL_TEST(a_rank_joins_once),
+      REFUSAL_TEST(algorithms_that_do_not_exist_are_refused),
       REFUSAL_TEST(bad_descriptors_are_refused),
       REFUSAL_TEST(groups_are_checked),
       REFUSAL_TEST(an_id_is_registered_once),

@@ -18,13 +18,6 @@ enum { RANKS_MAX = 33, FEWER_RANKS = 17, ALL_ROOTS_MAX = 9, LOOPS = 3 };
 
 static struct rondo_plan plans[RONDO_PLAN_VERIFY_MAX_RANKS];
 
-static const char *const algorithm_names[RONDO_ALGORITHM_COUNT] = {
-    [RONDO_ALGORITHM_RING] = "ring",
-    [RONDO_ALGORITHM_TREE] = "tree",
-    [RONDO_ALGORITHM_DIRECT] = "direct",
-    [RONDO_ALGORITHM_DISSEMINATION] = "dissemination",
-    [RONDO_ALGORITHM_DOUBLING] = "doubling"};
-
 static void plans_build(int kind, int algorithm, uint32_t n, uint32_t root) {
   for (uint32_t rank = 0; rank < n; rank++) {
     struct rondo_plan_request request = {kind, algorithm, rank, n, root};
@@ -51,7 +44,7 @@ static void group_prove(int kind, int algorithm, uint32_t n, uint32_t root) {
   for (what.slots = least; what.slots <= 4; what.slots *= 2) {
     for (what.in_place = 0; what.in_place <= !is_exchange(kind); what.in_place++) {
       for (what.seed = 0; what.seed < rondo_test_load(4, 2); what.seed++)
-        assert_proved(&what, algorithm_names[algorithm]);
+        assert_proved(&what, rondo_plan_algorithm_name(algorithm));
     }
   }
 }

@@ -204,17 +204,11 @@ static bool cost_count(const struct rondo_plan_request *request, const struct ro
 
 // --------------------------------------------------------- why the algorithm -----
 
-static const char *const algorithm_names[RONDO_ALGORITHM_COUNT] = {
-    [RONDO_ALGORITHM_RING] = "ring",
-    [RONDO_ALGORITHM_TREE] = "tree",
-    [RONDO_ALGORITHM_DIRECT] = "direct",
-    [RONDO_ALGORITHM_DISSEMINATION] = "dissemination",
-    [RONDO_ALGORITHM_DOUBLING] = "doubling"};
-
 static const char *const rule_names[] = {
-    [RONDO_PLAN_RULE_ONLY] = "only",   [RONDO_PLAN_RULE_ALONE] = "alone",
-    [RONDO_PLAN_RULE_LARGE] = "large", [RONDO_PLAN_RULE_PAIR] = "pair",
-    [RONDO_PLAN_RULE_FEW] = "few",     [RONDO_PLAN_RULE_MANY] = "many"};
+    [RONDO_PLAN_RULE_ONLY] = "only",    [RONDO_PLAN_RULE_ALONE] = "alone",
+    [RONDO_PLAN_RULE_LARGE] = "large",  [RONDO_PLAN_RULE_PAIR] = "pair",
+    [RONDO_PLAN_RULE_FEW] = "few",      [RONDO_PLAN_RULE_MANY] = "many",
+    [RONDO_PLAN_RULE_FORCED] = "forced"};
 
 static const struct {
   uint32_t flag;
@@ -244,6 +238,9 @@ static void why_write(const struct info_plan *p, char *text) {
   uint64_t bytes = p->bytes, limit = p->choice.limit;
   uint32_t n = p->request.nranks;
   switch (p->choice.rule) {
+  case RONDO_PLAN_RULE_FORCED:
+    snprintf(text, WHY_BYTES, "--algo names it");
+    break;
   case RONDO_PLAN_RULE_ALONE:
     snprintf(text, WHY_BYTES, "a group of one rank copies at most");
     break;
@@ -327,10 +324,10 @@ static json_t *plan_json(const struct info_plan *p) {
                 "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
   return json_pack("{s:s, s:I, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:b, s:s*}", "kind",
                    rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks,
-                   "rank", q->rank, "root", q->root, "algorithm", algorithm_names[q->algorithm],
-                   "why", why_json(p), "ops", ops_json(plan), "connectors", connectors, "cost",
-                   cost_json(p), "verified", is_right, "fault",
-                   is_right ? NULL : p->report.message);
+                   "rank", q->rank, "root", q->root, "algorithm",
+                   rondo_plan_algorithm_name(q->algorithm), "why", why_json(p), "ops",
+                   ops_json(plan), "connectors", connectors, "cost", cost_json(p), "verified",
+                   is_right, "fault", is_right ? NULL : p->report.message);
 }
 
 // ------------------------------------------------------------------------ text ---
@@ -383,7 +380,7 @@ static void plan_print(const struct info_plan *p, const json_t *root) {
          rondo_kit_size_text((double)p->bytes, size), q->rank, q->nranks);
   if (rondo_plan_is_rooted(q->kind))
     printf(", root %" PRIu32, q->root);
-  printf(": %s\n", algorithm_names[q->algorithm]);
+  printf(": %s\n", rondo_plan_algorithm_name(q->algorithm));
   printf("  %-18s %s\n", "why",
          json_string_value(json_object_get(json_object_get(root, "why"), "text")));
   for (uint32_t i = 0; i < plan->op_count; i++)
@@ -421,6 +418,7 @@ enum { ARGUMENT_KIND, ARGUMENT_RANKS, ARGUMENT_BYTES, ARGUMENT_COUNT };
 struct options {
   const char *arguments[ARGUMENT_COUNT];
   const char *rank, *root; // null: 0
+  const char *algorithm;   // null: the choice
   bool json;
 };
 
@@ -480,6 +478,13 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
     usage_refuse("%s has no root", kind);
   position_read(o->rank, "rank", q->nranks, &q->rank);
   position_read(o->root, "root", q->nranks, &q->root);
+  plan->choice = rondo_plan_choice_make(q->kind, plan->bytes, q->nranks);
+  if (o->algorithm)
+    plan->choice = (struct rondo_plan_choice){rondo_plan_algorithm_find(o->algorithm),
+                                              RONDO_PLAN_RULE_FORCED, 0};
+  q->algorithm = plan->choice.algorithm;
+  if (!rondo_plan_exists(q->kind, q->algorithm, q->nranks))
+    usage_refuse("%s has no algorithm '%s'", kind, o->algorithm);
 }
 
 // With the fewest slots, out of place and where the kind allows it in place.
@@ -500,9 +505,7 @@ static void plans_verify(struct info_plan *plan) {
 
 // Returns an enum rondo_status.
 static int plan_make(struct info_plan *plan) {
-  struct rondo_plan_request *q = &plan->request;
-  plan->choice = rondo_plan_choice_make(q->kind, plan->bytes, q->nranks);
-  q->algorithm = plan->choice.algorithm;
+  const struct rondo_plan_request *q = &plan->request;
   plan->plans = calloc(q->nranks, sizeof *plan->plans);
   int status = plan->plans ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
   for (uint32_t r = 0; r < q->nranks && status == RONDO_SUCCESS; r++) {
@@ -525,6 +528,8 @@ static void options_read(struct options *options, int argc, char **argv) {
        .offset = offsetof(struct options, rank)},
       {"root", 0, "R", "Root of a kind that has one (default 0)", .value = RONDO_KIT_TEXT,
        .offset = offsetof(struct options, root)},
+      {"algo", 'a', "NAME", "Show this algorithm instead of the one that would be chosen",
+       .value = RONDO_KIT_TEXT, .offset = offsetof(struct options, algorithm)},
       {"json", 'j', NULL, "Print JSON", .value = RONDO_KIT_FLAG,
        .offset = offsetof(struct options, json)},
       {0}};
@@ -541,7 +546,7 @@ static void options_read(struct options *options, int argc, char **argv) {
 }
 
 int info_plan_main(int argc, char **argv) {
-  struct options options = {{NULL}, NULL, NULL, false};
+  struct options options = {{NULL}, NULL, NULL, NULL, false};
   struct info_plan plan = {.bytes = 0};
   static char name[] = "rondo-info plan";
   argv[0] = name;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/build.h"
 #include "tools/kit/clock.h"
 #include "tools/kit/machine.h"
 #include "tools/kit/output.h"
@@ -109,6 +110,10 @@ static const struct rondo_kit_option option_table[] = {
      "gather, scatter, send_recv (sendrecv), all_to_all_v (alltoallv) or barrier; with --in-flight "
      "also mixed: one of each kind in turn",
      .read = kind_read},
+    {"algo", 0, "NAME",
+     "Algorithm of the collective: ring, tree, direct, doubling or dissemination, if it has that "
+     "one (default: Rondo's choice, or RONDO_ALGO)",
+     .value = RONDO_KIT_TEXT, AT(algorithm)},
     {"in-flight", 0, "N",
      "Different collectives in flight in each iteration, each with an id and buffers of its own; "
      "times are for all of them, and for one (default 1)",
@@ -197,6 +202,20 @@ static void machine_check(const struct perf_options *o) {
   exit(EXIT_USAGE);
 }
 
+// Forces the algorithm by the variable that rondo_init reads.
+static void algorithm_force(const struct perf_options *o) {
+  int kind = o->point.shape.kind;
+  char text[64];
+  if (!o->algorithm)
+    return;
+  if (o->serve || o->point.is_mixed)
+    usage_refuse("--algo is for one collective: not with --serve or --op mixed");
+  if (!rondo_plan_exists(kind, rondo_plan_algorithm_find(o->algorithm), o->setup.ranks))
+    usage_refuse("--algo: the collective has no such algorithm");
+  (void)snprintf(text, sizeof text, "%s=%s", rondo_kind_name(kind), o->algorithm);
+  (void)setenv("RONDO_ALGO", text, 1);
+}
+
 static void options_check(const struct perf_options *o) {
   if (o->min_bytes > o->max_bytes)
     usage_refuse("--minbytes must be at most --maxbytes");
@@ -233,6 +252,7 @@ void perf_options_read(struct perf_options *options, struct rondo_kit_processes 
   rondo_kit_command_read(&command, argc, argv, options);
   ranks_find(&options->setup);
   options_check(options);
+  algorithm_force(options);
   point->shape.rank_count = options->setup.ranks;
   point->schedule.iters_max = point->schedule.iters_min;
   point->schedule.batch = options->setup.depth;

@@ -18,6 +18,7 @@ struct perf_options {
   bool all_dtypes, all_redops, all_roots; // points of all, from that of the first point on
   bool serve;
   const char *json_path; // null: none
+  const char *algorithm; // null: Rondo's choice
 };
 
 // Reads the command line. `processes`: those that a launcher started; null: none. Ends
