@@ -11,12 +11,6 @@
 #include "rondo/status.h"
 #include "rondo/types.h"
 
-enum { SET_WORDS = RONDO_PLAN_VERIFY_MAX_RANKS / 64 };
-
-struct rank_set {
-  uint64_t words[SET_WORDS];
-};
-
 // What a chunk holds. `chunk` says which elements these are: the index of the chunk in
 // the buffer that is counted by ranks, if there is one.
 struct symbol {
@@ -24,7 +18,7 @@ struct symbol {
   uint32_t chunk;
   bool finished;  // FINAL was applied
   uint64_t order; // in which the contributions were reduced: equal for equal bits
-  struct rank_set from;
+  uint64_t *from; // set_words of the machine; a bit for each rank
 };
 
 // One chunk of a user's buffer in the current loop.
@@ -45,13 +39,13 @@ struct slot {
   struct symbol symbol;
   uint64_t loop;      // of the sender
   uint32_t reference; // index into the sender's references, or RONDO_PLAN_NOWHERE
+  uint32_t *clock;    // the sender's; the memory of the slot in use, with symbol.from after it
 };
 
 struct connector {
   uint32_t from, to;
   uint32_t head, count; // slots[head] is the oldest of `count`
   struct slot *slots;
-  uint32_t *clocks; // the sender's clock for each slot
 };
 
 struct member {
@@ -60,6 +54,7 @@ struct member {
   uint32_t reference_count; // of this loop
   struct reference *references;
   struct place *places;            // send buffer, then, unless in place, receive buffer
+  uint64_t *sets;                  // of the symbols of the places
   uint32_t *clock;                 // ops that each rank is known to have done before this point
   struct connector **send, **recv; // by the index of the peer
 };
@@ -70,7 +65,9 @@ struct machine {
   struct member *members;
   struct connector *connectors;
   uint32_t connector_count;
-  uint64_t *orders; // all-reduce: of the results, by loop and chunk; 0: no rank has it yet
+  uint32_t set_words;
+  uint64_t *value_set; // of the step that is executed
+  uint64_t *orders;    // all-reduce: of the results, by loop and chunk; 0: no rank has it yet
   uint64_t random;
 };
 
@@ -82,26 +79,48 @@ struct step {
   struct symbol value;
 };
 
-enum step_result { STEP_DONE, STEP_BLOCKED, STEP_ENDED, STEP_FAULT };
+enum step_result { STEP_DONE, STEP_BLOCKED, STEP_ENDED, STEP_FAULT, STEP_NO_MEMORY };
 
 // ------------------------------------------------------------------- symbols ---
 
-static bool set_has(const struct rank_set *set, uint32_t rank) {
-  return set->words[rank / 64] >> (rank % 64) & 1;
+// Word `word` of the set that holds `rank` alone.
+static uint64_t set_word(uint32_t rank, uint32_t word) {
+  return rank / 64 == word ? UINT64_C(1) << (rank % 64) : 0;
 }
 
-static void set_add(struct rank_set *set, uint32_t rank) {
-  set->words[rank / 64] |= UINT64_C(1) << (rank % 64);
+// Word `word` of the set of all ranks.
+static uint64_t set_word_of_all(const struct machine *m, uint32_t word) {
+  uint32_t rest = m->what->nranks - word * 64;
+  return rest >= 64 ? UINT64_MAX : (UINT64_C(1) << rest) - 1;
 }
 
-// The lowest rank that is in both sets (`common`) or in one of them only, or NOWHERE.
-static uint32_t set_first(const struct rank_set *a, const struct rank_set *b, bool common) {
-  for (uint32_t i = 0; i < SET_WORDS; i++) {
-    uint64_t word = common ? a->words[i] & b->words[i] : a->words[i] ^ b->words[i];
-    if (word)
-      return i * 64 + (uint32_t)__builtin_ctzll(word);
+static uint32_t lowest_rank(uint32_t word, uint64_t bits) {
+  return word * 64 + (uint32_t)__builtin_ctzll(bits);
+}
+
+// The lowest rank that is in both sets, or NOWHERE.
+static uint32_t set_common(const struct machine *m, const uint64_t *a, const uint64_t *b) {
+  for (uint32_t i = 0; i < m->set_words; i++) {
+    if (a[i] & b[i])
+      return lowest_rank(i, a[i] & b[i]);
   }
   return RONDO_PLAN_NOWHERE;
+}
+
+// Whether the set holds `rank` alone.
+static bool set_is(const struct machine *m, const uint64_t *set, uint32_t rank) {
+  uint64_t differs = 0;
+  for (uint32_t i = 0; i < m->set_words; i++)
+    differs |= set[i] ^ set_word(rank, i);
+  return differs == 0;
+}
+
+// Copies all but the memory of the set.
+static void symbol_copy(const struct machine *m, struct symbol *to, const struct symbol *from) {
+  uint64_t *set = to->from;
+  *to = *from;
+  to->from = set;
+  memcpy(set, from->from, m->set_words * sizeof(*set));
 }
 
 static uint64_t order_mix(uint64_t x) {
@@ -199,31 +218,41 @@ static uint64_t member_loops(const struct rondo_plan_verify_case *what, uint32_t
 // Fresh buffers for the loop that a rank begins.
 static void buffers_reset(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
-  memset(me->places, 0, 2 * (size_t)m->what->plans[0].chunk_count * sizeof(*me->places));
   me->reference_count = 0;
+  for (uint32_t i = 0; i < 2 * m->what->plans[0].chunk_count; i++)
+    me->places[i] = (struct place){.symbol.from = me->sets + (size_t)i * m->set_words};
   for (uint32_t i = 0; i < input_count(m->what, rank); i++) {
-    struct place *place = &me->places[input_place(m->what, rank, i)];
-    place->symbol.loop = me->loop;
-    place->symbol.chunk = input_identity(m->what, rank, i);
-    place->symbol.order = order_of_rank(rank);
-    set_add(&place->symbol.from, rank);
+    struct symbol *symbol = &me->places[input_place(m->what, rank, i)].symbol;
+    symbol->loop = me->loop;
+    symbol->chunk = input_identity(m->what, rank, i);
+    symbol->order = order_of_rank(rank);
+    for (uint32_t word = 0; word < m->set_words; word++)
+      symbol->from[word] = set_word(rank, word);
   }
 }
 
 // --------------------------------------------------------------------- steps ---
 
-// The contributions that a result chunk must hold.
-static struct rank_set wanted_set(const struct rondo_plan_verify_case *what, uint32_t chunk) {
-  struct rank_set set = {{0}};
-  if (!rondo_plan_reduces(what->kind)) {
-    set_add(&set, is_exchange(what)   ? chunk / what->nranks
-                  : is_gathered(what) ? chunk
-                                      : what->root);
-    return set;
+// The rank whose contribution is a result chunk of a kind that does not reduce.
+static uint32_t source_of(const struct rondo_plan_verify_case *what, uint32_t chunk) {
+  if (is_exchange(what))
+    return chunk / what->nranks;
+  return is_gathered(what) ? chunk : what->root;
+}
+
+// The lowest rank whose contribution the value lacks or, `has`, has although its chunk must not
+// hold it; NOWHERE: the value is the whole result.
+static uint32_t value_wrong(const struct machine *m, const struct symbol *value, bool *has) {
+  for (uint32_t i = 0; i < m->set_words; i++) {
+    uint64_t wanted = rondo_plan_reduces(m->what->kind)
+                          ? set_word_of_all(m, i)
+                          : set_word(source_of(m->what, value->chunk), i);
+    uint64_t wrong = value->from[i] ^ wanted;
+    *has = wrong & value->from[i] & -wrong;
+    if (wrong)
+      return lowest_rank(i, wrong);
   }
-  for (uint32_t rank = 0; rank < what->nranks; rank++)
-    set_add(&set, rank);
-  return set;
+  return RONDO_PLAN_NOWHERE;
 }
 
 static uint32_t chunk_of(const struct rondo_plan_op *op, uint32_t repeat) {
@@ -239,33 +268,35 @@ static uint32_t output_index(const struct step *step) {
 }
 
 // Reads this rank's own contribution.
-static bool input_read(const struct machine *m, const struct step *step, struct symbol *symbol) {
+static bool input_read(const struct machine *m, const struct step *step,
+                       const struct symbol **symbol) {
   uint32_t rank = step->at.rank, index = input_index(step);
   if (index >= input_count(m->what, rank))
     return rondo_plan_verify_fault(m->report, step->at, "reads beyond the send buffer");
   const struct place *place = &m->members[rank].places[input_place(m->what, rank, index)];
-  *symbol = place->symbol;
-  struct rank_set own = {{0}};
-  set_add(&own, rank);
-  if (place->begun || symbol->finished || symbol->chunk != input_identity(m->what, rank, index) ||
-      set_first(&symbol->from, &own, false) != RONDO_PLAN_NOWHERE)
+  *symbol = &place->symbol;
+  if (place->begun || place->symbol.finished ||
+      place->symbol.chunk != input_identity(m->what, rank, index) ||
+      !set_is(m, place->symbol.from, rank))
     return rondo_plan_verify_fault(m->report, step->at, "reads its input after writing over it");
   return true;
 }
 
 // Reads what earlier ops of the loop have put into the receive buffer.
-static bool result_read(const struct machine *m, const struct step *step, struct symbol *symbol) {
+static bool result_read(const struct machine *m, const struct step *step,
+                        const struct symbol **symbol) {
   uint32_t rank = step->at.rank, index = output_index(step);
   if (index >= output_count(m->what, rank))
     return rondo_plan_verify_fault(m->report, step->at, "reads beyond the receive buffer");
   const struct place *place = &m->members[rank].places[output_place(m->what, rank, index)];
   if (!place->begun && !place->written)
     return rondo_plan_verify_fault(m->report, step->at, "reads a result that nobody has begun");
-  *symbol = place->symbol;
+  *symbol = &place->symbol;
   return true;
 }
 
-static bool local_read(const struct machine *m, const struct step *step, struct symbol *symbol) {
+static bool local_read(const struct machine *m, const struct step *step,
+                       const struct symbol **symbol) {
   if (step->op->primitive & RONDO_PRIM_RESULT)
     return result_read(m, step, symbol);
   return input_read(m, step, symbol);
@@ -273,20 +304,21 @@ static bool local_read(const struct machine *m, const struct step *step, struct 
 
 // Reduces the local chunk into the incoming symbol.
 static bool local_reduce(const struct machine *m, struct step *step) {
-  struct symbol local = {0}, *value = &step->value;
+  const struct symbol *local = NULL;
+  struct symbol *value = &step->value;
   if (!local_read(m, step, &local))
     return false;
-  if (value->loop != local.loop || value->chunk != local.chunk)
+  if (value->loop != local->loop || value->chunk != local->chunk)
     return rondo_plan_verify_fault(m->report, step->at, "reduces with chunk %u of loop %llu",
                                    value->chunk, (unsigned long long)value->loop);
-  if (value->finished || local.finished)
+  if (value->finished || local->finished)
     return rondo_plan_verify_fault(m->report, step->at, "reduces with a finished result");
-  uint32_t twice = set_first(&value->from, &local.from, true);
+  uint32_t twice = set_common(m, value->from, local->from);
   if (twice != RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(m->report, step->at, "adds rank %u a second time", twice);
-  for (uint32_t i = 0; i < SET_WORDS; i++)
-    value->from.words[i] |= local.from.words[i];
-  value->order = order_of_reduction(value->order, local.order);
+  for (uint32_t i = 0; i < m->set_words; i++)
+    value->from[i] |= local->from[i];
+  value->order = order_of_reduction(value->order, local->order);
   return true;
 }
 
@@ -295,11 +327,11 @@ static bool local_reduce(const struct machine *m, struct step *step) {
 static void slot_take(const struct machine *m, struct step *step) {
   struct connector *recv = step->recv;
   struct member *me = &m->members[step->at.rank], *sender = &m->members[recv->from];
-  const struct slot *slot = &recv->slots[recv->head];
-  const uint32_t *clock = recv->clocks + (size_t)recv->head * m->what->nranks;
-  step->value = slot->symbol;
+  struct slot *slot = &recv->slots[recv->head];
+  symbol_copy(m, &step->value, &slot->symbol);
   for (uint32_t i = 0; i < m->what->nranks; i++)
-    me->clock[i] = me->clock[i] > clock[i] ? me->clock[i] : clock[i];
+    me->clock[i] = me->clock[i] > slot->clock[i] ? me->clock[i] : slot->clock[i];
+  free(slot->clock);
   if (slot->reference != RONDO_PLAN_NOWHERE && slot->loop == sender->loop)
     sender->references[slot->reference].taken_at = me->clock[step->at.rank];
   recv->head = (recv->head + 1) % m->what->slots;
@@ -307,11 +339,16 @@ static void slot_take(const struct machine *m, struct step *step) {
 }
 
 static bool value_compute(const struct machine *m, struct step *step) {
+  const struct symbol *local = NULL;
+  bool has = false;
+  step->value.from = m->value_set;
   if (step->recv != NULL)
     slot_take(m, step);
   else if (m->what->kind == RONDO_BARRIER)
     return true; // a signal has no value
-  else if (!local_read(m, step, &step->value))
+  else if (local_read(m, step, &local))
+    symbol_copy(m, &step->value, local);
+  else
     return false;
   if ((step->op->primitive & RONDO_PRIM_REDUCE) && !local_reduce(m, step))
     return false;
@@ -319,8 +356,7 @@ static bool value_compute(const struct machine *m, struct step *step) {
     return true;
   if (step->value.finished)
     return rondo_plan_verify_fault(m->report, step->at, "finishes a result a second time");
-  struct rank_set wanted = wanted_set(m->what, step->value.chunk);
-  uint32_t missing = set_first(&step->value.from, &wanted, false);
+  uint32_t missing = value_wrong(m, &step->value, &has);
   if (missing != RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(m->report, step->at, "finishes a result without rank %u",
                                    missing);
@@ -371,11 +407,11 @@ static bool result_check(const struct machine *m, const struct step *step, uint3
                                    value->chunk, (unsigned long long)value->loop);
   if (is_continued(m, step, index))
     return true;
-  struct rank_set wanted = wanted_set(m->what, value->chunk);
-  uint32_t wrong = set_first(&value->from, &wanted, false);
+  bool has = false;
+  uint32_t wrong = value_wrong(m, value, &has);
   if (wrong != RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(m->report, step->at, "writes a result %s rank %u",
-                                   set_has(&wanted, wrong) ? "without" : "with", wrong);
+                                   has ? "with" : "without", wrong);
   if (rondo_plan_reduces(m->what->kind) && !value->finished)
     return rondo_plan_verify_fault(m->report, step->at, "writes a result that is not FINAL");
   return true;
@@ -411,7 +447,7 @@ static bool output_write(const struct machine *m, const struct step *step) {
     return rondo_plan_verify_fault(m->report, step->at, "writes its result a second time");
   place->begun = is_continued(m, step, index);
   place->written = !place->begun;
-  place->symbol = step->value;
+  symbol_copy(m, &place->symbol, &step->value);
   return place->begun || order_check(m, step);
 }
 
@@ -428,21 +464,29 @@ static uint32_t reference_place(const struct rondo_plan_verify_case *what,
   return RONDO_PLAN_NOWHERE;
 }
 
-static void slot_put(const struct machine *m, const struct step *step) {
+// Returns false if there is no memory.
+static bool slot_put(const struct machine *m, const struct step *step) {
   struct connector *send = step->send;
   struct member *me = &m->members[step->at.rank];
-  uint32_t tail = (send->head + send->count++) % m->what->slots;
+  uint32_t tail = (send->head + send->count) % m->what->slots;
   struct slot *slot = &send->slots[tail];
   uint32_t place = reference_place(m->what, step);
-  slot->symbol = step->value;
+  // Not kept for unused slots: large groups have many, and long clocks.
+  size_t clock_bytes = (m->what->nranks + 1) / 2 * sizeof(uint64_t);
+  slot->clock = malloc(clock_bytes + m->set_words * sizeof(uint64_t));
+  if (slot->clock == NULL)
+    return false;
+  memcpy(slot->clock, me->clock, m->what->nranks * sizeof(*me->clock));
+  slot->symbol.from = (uint64_t *)((char *)slot->clock + clock_bytes);
+  symbol_copy(m, &slot->symbol, &step->value);
   slot->loop = me->loop;
   slot->reference = RONDO_PLAN_NOWHERE;
+  send->count++;
   if (place != RONDO_PLAN_NOWHERE) {
     slot->reference = me->reference_count++;
     me->references[slot->reference] = (struct reference){place, send->to, 0};
   }
-  memcpy(send->clocks + (size_t)tail * m->what->nranks, me->clock,
-         m->what->nranks * sizeof(*me->clock));
+  return true;
 }
 
 // --------------------------------------------------------------------- ranks ---
@@ -531,8 +575,8 @@ static enum step_result member_step(const struct machine *m, uint32_t rank) {
     return STEP_FAULT;
   if ((step.op->primitive & RONDO_PRIM_COPY) && !output_write(m, &step))
     return STEP_FAULT;
-  if (step.send != NULL)
-    slot_put(m, &step);
+  if (step.send != NULL && !slot_put(m, &step))
+    return STEP_NO_MEMORY;
   return member_advance(m, rank) ? STEP_DONE : STEP_FAULT;
 }
 
@@ -553,10 +597,11 @@ static enum step_result machine_step(const struct machine *m, uint32_t start, ui
     uint32_t rank = (start + i) % n;
     enum step_result result = member_step(m, rank);
     for (uint32_t more = 1; result == STEP_DONE && more < burst; more++) {
-      if (member_step(m, rank) == STEP_FAULT)
-        return STEP_FAULT;
+      enum step_result next = member_step(m, rank);
+      if (next == STEP_FAULT || next == STEP_NO_MEMORY)
+        return next;
     }
-    if (result == STEP_DONE || result == STEP_FAULT)
+    if (result != STEP_BLOCKED && result != STEP_ENDED)
       return result;
     ended += result == STEP_ENDED;
   }
@@ -588,7 +633,8 @@ static bool connectors_check(const struct machine *m) {
   return true;
 }
 
-static bool machine_run(struct machine *m) {
+// Returns an enum rondo_status.
+static int machine_run(struct machine *m) {
   enum step_result result = STEP_DONE;
   for (uint32_t turn = 0; result == STEP_DONE; turn = (turn + 1) % m->what->nranks) {
     uint32_t start = turn, burst = 1;
@@ -598,12 +644,14 @@ static bool machine_run(struct machine *m) {
     }
     result = machine_step(m, start, burst);
   }
+  if (result == STEP_NO_MEMORY)
+    return RONDO_ERR_NO_MEMORY;
   if (result == STEP_BLOCKED)
-    return deadlock_report(m);
-  return result == STEP_ENDED && connectors_check(m);
+    (void)deadlock_report(m);
+  return result == STEP_ENDED && connectors_check(m) ? RONDO_SUCCESS : RONDO_ERR_INTERNAL;
 }
 
-// Slots and clocks of the connector from `rank` to its send peer `index`, known to both ends.
+// The connector from `rank` to its send peer `index`, known to both ends.
 static bool connector_init(struct machine *m, uint32_t rank, uint32_t index) {
   const struct rondo_plan_verify_case *what = m->what;
   uint32_t to = rondo_plan_peer(&what->plans[rank], &what->plans[rank].send, index);
@@ -612,11 +660,10 @@ static bool connector_init(struct machine *m, uint32_t rank, uint32_t index) {
   c->from = rank;
   c->to = to;
   c->slots = calloc(what->slots, sizeof(*c->slots));
-  c->clocks = calloc((size_t)what->slots * what->nranks, sizeof(*c->clocks));
   assert(m->members[to].recv != NULL); // all members were made before
   m->members[rank].send[index] = c;
   m->members[to].recv[rondo_plan_verify_peer_find(peer, &peer->recv, peer->recv.count, rank)] = c;
-  return c->slots != NULL && c->clocks != NULL;
+  return c->slots != NULL;
 }
 
 static bool member_init(struct machine *m, uint32_t rank) {
@@ -627,24 +674,30 @@ static bool member_init(struct machine *m, uint32_t rank) {
     sends += plan->ops[i].primitive & RONDO_PRIM_SEND ? plan->ops[i].repeat : 0;
   me->references = calloc(sends, sizeof(*me->references));
   me->places = calloc(2 * (size_t)plan->chunk_count, sizeof(*me->places));
+  me->sets = calloc(2 * (size_t)plan->chunk_count * m->set_words, sizeof(*me->sets));
   me->clock = calloc(m->what->nranks, sizeof(*me->clock));
   me->send = calloc(plan->send.count + 1, sizeof(struct connector *));
   me->recv = calloc(plan->recv.count + 1, sizeof(struct connector *));
-  if (me->references == NULL || me->places == NULL || me->clock == NULL || me->send == NULL ||
-      me->recv == NULL)
+  if (me->references == NULL || me->places == NULL || me->sets == NULL || me->clock == NULL ||
+      me->send == NULL || me->recv == NULL)
     return false;
   buffers_reset(m, rank);
   return true;
 }
 
+static void connector_fini(const struct machine *m, struct connector *c) {
+  for (uint32_t i = 0; i < c->count; i++)
+    free(c->slots[(c->head + i) % m->what->slots].clock);
+  free(c->slots);
+}
+
 static void machine_fini(struct machine *m) {
-  for (uint32_t i = 0; i < m->connector_count; i++) {
-    free(m->connectors[i].slots);
-    free(m->connectors[i].clocks);
-  }
+  for (uint32_t i = 0; i < m->connector_count; i++)
+    connector_fini(m, &m->connectors[i]);
   for (uint32_t rank = 0; m->members != NULL && rank < m->what->nranks; rank++) {
     free(m->members[rank].references);
     free(m->members[rank].places);
+    free(m->members[rank].sets);
     free(m->members[rank].clock);
     free(m->members[rank].send);
     free(m->members[rank].recv);
@@ -652,6 +705,7 @@ static void machine_fini(struct machine *m) {
   free(m->connectors);
   free(m->members);
   free(m->orders);
+  free(m->value_set);
 }
 
 // On failure, what was allocated is for machine_fini.
@@ -660,10 +714,12 @@ static bool machine_init(struct machine *m) {
   for (uint32_t rank = 0; rank < m->what->nranks; rank++)
     most += m->what->plans[rank].send.count;
   m->random = m->what->seed;
+  m->set_words = (m->what->nranks + 63) / 64;
+  m->value_set = calloc(m->set_words, sizeof(*m->value_set));
   m->members = calloc(m->what->nranks, sizeof(*m->members));
   m->connectors = calloc(most, sizeof(*m->connectors));
   m->orders = calloc((size_t)m->what->loops * m->what->plans[0].chunk_count, sizeof(*m->orders));
-  if (m->members == NULL || m->connectors == NULL || m->orders == NULL)
+  if (m->members == NULL || m->connectors == NULL || m->value_set == NULL || m->orders == NULL)
     return false;
   for (uint32_t rank = 0; rank < m->what->nranks; rank++) {
     if (!member_init(m, rank))
@@ -683,9 +739,11 @@ static bool case_is_valid(const struct rondo_plan_verify_case *what) {
   if ((what->kind == RONDO_SEND_RECV && what->nranks > 2) ||
       (what->pair_loops && what->kind != RONDO_ALL_TO_ALL_V))
     return false;
-  return what->kind >= 0 && what->kind < RONDO_KIND_COUNT && what->nranks >= 1 &&
-         what->nranks <= RONDO_PLAN_VERIFY_MAX_RANKS && (!rooted || what->root < what->nranks) &&
-         what->slots >= 1 && what->loops >= 1 && what->plans != NULL;
+  if (what->plans == NULL || what->nranks < 1 || what->nranks > RONDO_PLAN_VERIFY_MAX_RANKS ||
+      (what->plans[0].chunk_count > 1 && what->nranks > RONDO_PLAN_VERIFY_MAX_PARTS))
+    return false;
+  return what->kind >= 0 && what->kind < RONDO_KIND_COUNT &&
+         (!rooted || what->root < what->nranks) && what->slots >= 1 && what->loops >= 1;
 }
 
 int rondo_plan_verify(const struct rondo_plan_verify_case *what,
@@ -699,7 +757,7 @@ int rondo_plan_verify(const struct rondo_plan_verify_case *what,
     return RONDO_ERR_INTERNAL;
   int status = RONDO_ERR_NO_MEMORY;
   if (machine_init(&m))
-    status = machine_run(&m) ? RONDO_SUCCESS : RONDO_ERR_INTERNAL;
+    status = machine_run(&m);
   machine_fini(&m);
   return status;
 }

@@ -33,12 +33,13 @@
 
 #include "daemon/plan/plan.h"
 
-#define RONDO_PLAN_VERIFY_MAX_RANKS 256u
+#define RONDO_PLAN_VERIFY_MAX_RANKS 4096u
+#define RONDO_PLAN_VERIFY_MAX_PARTS 256u // the most ranks if a loop has several chunks
 #define RONDO_PLAN_NOWHERE UINT32_MAX
 
 struct rondo_plan_verify_case {
   int kind;        // enum rondo_kind; those with a part for each rank need chunk_count == nranks
-  uint32_t nranks; // 1 to RONDO_PLAN_VERIFY_MAX_RANKS
+  uint32_t nranks; // 1 to RONDO_PLAN_VERIFY_MAX_RANKS, or RONDO_PLAN_VERIFY_MAX_PARTS
   uint32_t root;   // as in rondo_plan_request
   uint32_t slots;  // of each connector, at least 1
   uint32_t loops;  // that a run makes, at least 1

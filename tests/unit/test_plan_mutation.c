@@ -24,10 +24,11 @@ enum {
   IN = RONDO_PRIM_IN_BASE,
   OUT = RONDO_PRIM_OUT_BASE,
   RESULT = RONDO_PRIM_RESULT,
-  RANKS = 5
+  RANKS = 5,
+  MORE_RANKS = 23
 };
 
-static struct rondo_plan plans[RANKS];
+static struct rondo_plan plans[MORE_RANKS];
 
 static struct rondo_plan_verify_case case_of(int kind, uint32_t n, uint32_t root) {
   return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL};
@@ -697,6 +698,9 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, n);
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, n);
   }
+  assert_true(refused > 1000);
+  refused = changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, MORE_RANKS);
+  refused += changes_refuse(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, MORE_RANKS);
   assert_true(refused > 1000);
 }
 

@@ -2,8 +2,10 @@
 // slots is the least. That the verifier refuses wrong plans: test_plan_mutation.c.
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -14,7 +16,10 @@
 #include "rondo/types.h"
 #include "tests/support/load.h"
 
-enum { RANKS_MAX = 33, FEWER_RANKS = 17, ALL_ROOTS_MAX = 9, LOOPS = 3 };
+enum { RANKS_MAX = 64, THOROUGH_MAX = 33, FEWER_RANKS = 17, ALL_ROOTS_MAX = 9, LOOPS = 3 };
+
+// The most ranks of a group: RANKS_MAX, or more by the command line.
+static uint32_t ranks_max;
 
 static struct rondo_plan plans[RONDO_PLAN_VERIFY_MAX_RANKS];
 
@@ -36,27 +41,30 @@ static void assert_proved(const struct rondo_plan_verify_case *what, const char 
 
 static int is_exchange(int kind) { return kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V; }
 
-// Out of place and in place, with the least slots and more, in turn and in random orders.
+// Out of place and in place; in small groups also with more than the least slots, and in random
+// orders.
 static void group_prove(int kind, int algorithm, uint32_t n, uint32_t root) {
   uint32_t least = rondo_plan_least_slots(kind, algorithm, n);
+  bool is_thorough = n <= THOROUGH_MAX;
   plans_build(kind, algorithm, n, root);
-  struct rondo_plan_verify_case what = {kind, n, root, 0, LOOPS, 0, 0, plans, NULL};
-  for (what.slots = least; what.slots <= 4; what.slots *= 2) {
+  struct rondo_plan_verify_case what = {kind, n, root,  0,   is_thorough ? LOOPS : 2,
+                                        0,    0, plans, NULL};
+  for (what.slots = least; what.slots <= (is_thorough ? 4 : least); what.slots *= 2) {
     for (what.in_place = 0; what.in_place <= !is_exchange(kind); what.in_place++) {
-      for (what.seed = 0; what.seed < rondo_test_load(4, 2); what.seed++)
+      for (what.seed = 0; what.seed < (is_thorough ? rondo_test_load(4, 2) : 1); what.seed++)
         assert_proved(&what, rondo_plan_algorithm_name(algorithm));
     }
   }
 }
 
 static void rootless_prove(int kind, int algorithm) {
-  for (uint32_t n = 1; n <= rondo_test_load(RANKS_MAX, FEWER_RANKS); n++)
+  for (uint32_t n = 1; n <= ranks_max; n++)
     group_prove(kind, algorithm, n, 0);
 }
 
 // Every root of the small groups; of larger ones the ends, the middle and one that moves with n.
 static void rooted_prove(int kind, int algorithm) {
-  for (uint32_t n = 1; n <= rondo_test_load(RANKS_MAX, FEWER_RANKS); n++) {
+  for (uint32_t n = 1; n <= ranks_max; n++) {
     for (uint32_t root = 0; root < n; root++) {
       if (n <= ALL_ROOTS_MAX || root == 0 || root == n - 1 || root == n / 2 || root == n * 5 % 7)
         group_prove(kind, algorithm, n, root);
@@ -154,10 +162,10 @@ static void direct_all_to_all_is_proved(void **state) {
 // Every pair with a number of loops of its own, none included, and whole ranks with nothing.
 static void direct_all_to_all_v_is_proved_for_uneven_pairs(void **state) {
   (void)state;
-  static uint32_t pairs[RANKS_MAX * RANKS_MAX];
+  static uint32_t pairs[THOROUGH_MAX * THOROUGH_MAX];
   uint64_t random = 3;
   rootless_prove(RONDO_ALL_TO_ALL_V, RONDO_ALGORITHM_DIRECT);
-  for (uint32_t n = 1; n <= RANKS_MAX; n++) {
+  for (uint32_t n = 1; n <= THOROUGH_MAX; n++) {
     plans_build(RONDO_ALL_TO_ALL_V, RONDO_ALGORITHM_DIRECT, n, 0);
     struct rondo_plan_verify_case what = {RONDO_ALL_TO_ALL_V, n, 0, 1, LOOPS, 0, 0, plans, pairs};
     for (what.seed = 0; what.seed < rondo_test_load(8, 3); what.seed++) {
@@ -175,12 +183,28 @@ static void barrier_by_dissemination_is_proved(void **state) {
   rootless_prove(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION);
 }
 
+// Plans of log2 n rounds, around powers of two and between.
+static void plans_of_up_to_4096_ranks_are_proved(void **state) {
+  (void)state;
+  static const uint32_t sizes[] = {257, 511, 512, 513, 1000, 1023, 1024, 1025, 3000, 4095, 4096};
+  uint32_t count = sizeof sizes / sizeof *sizes;
+  for (uint32_t i = 0; i < (uint32_t)rondo_test_load(count, 5); i++) {
+    uint32_t n = sizes[i];
+    struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, n, 0, 1, 2, i % 2, 0, plans, NULL};
+    plans_build(what.kind, RONDO_ALGORITHM_DOUBLING, n, 0);
+    assert_proved(&what, "large");
+    what.kind = RONDO_BARRIER;
+    plans_build(what.kind, RONDO_ALGORITHM_DISSEMINATION, n, 0);
+    assert_proved(&what, "large");
+  }
+}
+
 static void plans_of_256_ranks_are_proved(void **state) {
   (void)state;
   for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
     uint32_t n = kind == RONDO_SEND_RECV ? 2
                  : is_exchange(kind)     ? 128
-                                         : RONDO_PLAN_VERIFY_MAX_RANKS;
+                                         : RONDO_PLAN_VERIFY_MAX_PARTS;
     uint32_t root = n * 3 / 10;
     struct rondo_plan_verify_case what = {kind, n, root, 2, 1, !is_exchange(kind), 5, plans, NULL};
     plans_build(kind, rondo_plan_choose(kind, UINT64_MAX, n), n, root);
@@ -195,7 +219,7 @@ static void one_slot_fewer_than_the_least_deadlocks(void **state) {
   (void)state;
   const int kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER};
   for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-    for (uint32_t n = kinds[i] == RONDO_ALL_REDUCE ? 2 : 3; n <= RANKS_MAX; n++) {
+    for (uint32_t n = kinds[i] == RONDO_ALL_REDUCE ? 2 : 3; n <= THOROUGH_MAX; n++) {
       assert_int_equal(rondo_plan_least_slots(kinds[i], RONDO_ALGORITHM_RING, n), 2);
       plans_build(kinds[i], RONDO_ALGORITHM_RING, n, 0);
       struct rondo_plan_verify_case what = {kinds[i], n, 0, 1, 1, 0, n % 3, plans, NULL};
@@ -237,12 +261,16 @@ static void plans_with_several_peers_can_be_proved(void **state) {
 
 static void refuses_cases_that_are_out_of_range(void **state) {
   (void)state;
+  static struct rondo_plan parts[1];
+  plans_build(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 0);
+  parts[0] = plans[0];
   plans_build(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 2, 0);
   const struct rondo_plan_verify_case bad[] = {
       {-1, 2, 0, 1, 1, 0, 0, plans, NULL},
       {RONDO_KIND_COUNT, 2, 0, 1, 1, 0, 0, plans, NULL},
       {RONDO_BROADCAST, 0, 0, 1, 1, 0, 0, plans, NULL},
       {RONDO_BROADCAST, RONDO_PLAN_VERIFY_MAX_RANKS + 1, 0, 1, 1, 0, 0, plans, NULL},
+      {RONDO_ALL_REDUCE, RONDO_PLAN_VERIFY_MAX_PARTS + 1, 0, 2, 1, 0, 0, parts, NULL},
       {RONDO_BROADCAST, 2, 2, 1, 1, 0, 0, plans, NULL},
       {RONDO_BROADCAST, 2, 0, 0, 1, 0, 0, plans, NULL},
       {RONDO_BROADCAST, 2, 0, 1, 0, 0, 0, plans, NULL},
@@ -258,7 +286,12 @@ static void refuses_cases_that_are_out_of_range(void **state) {
   }
 }
 
-int main(void) {
+// The argument, if there is one, is the most ranks of a group.
+int main(int argc, char **argv) {
+  ranks_max = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10)
+                       : (uint32_t)rondo_test_load(RANKS_MAX, FEWER_RANKS);
+  if (ranks_max > RONDO_PLAN_VERIFY_MAX_PARTS)
+    return 2;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ring_all_reduce_is_proved),
       cmocka_unit_test(tree_all_reduce_is_proved),
@@ -280,6 +313,7 @@ int main(void) {
       cmocka_unit_test(direct_all_to_all_v_is_proved_for_uneven_pairs),
       cmocka_unit_test(barrier_by_dissemination_is_proved),
       cmocka_unit_test(plans_of_256_ranks_are_proved),
+      cmocka_unit_test(plans_of_up_to_4096_ranks_are_proved),
       cmocka_unit_test(one_slot_fewer_than_the_least_deadlocks),
       cmocka_unit_test(plans_with_several_peers_can_be_proved),
       cmocka_unit_test(refuses_cases_that_are_out_of_range),

@@ -466,7 +466,7 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
     usage_refuse("three arguments are needed: KIND RANKS BYTES");
   kind_read(a[ARGUMENT_KIND], plan);
   const char *kind = rondo_kind_name(q->kind);
-  uint32_t most = q->kind == RONDO_SEND_RECV ? 2 : RONDO_PLAN_VERIFY_MAX_RANKS;
+  uint32_t most = q->kind == RONDO_SEND_RECV ? 2 : RONDO_PLAN_VERIFY_MAX_PARTS;
   if (!rondo_kit_read_u32(a[ARGUMENT_RANKS], 1, most, &q->nranks))
     usage_refuse("RANKS of %s is a number from 1 to %" PRIu32 ", not '%s'", kind, most,
                  a[ARGUMENT_RANKS]);
