@@ -40,6 +40,16 @@ bool rondo_plan_verify_fault(struct rondo_plan_verify_report *report, struct ron
 uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
                                      const struct rondo_plan_peers *peers, uint32_t count,
                                      uint32_t rank) {
+  // Of a walk upwards or downwards the index follows from the distance.
+  uint32_t n = plan->nranks, stride = peers->stride;
+  if (stride > 0 && stride < n) {
+    uint32_t distance = (rank + n - peers->listed[1] % n) % n;
+    uint32_t up = distance / stride + 1, down = (n - distance) % n / (n - stride) + 1;
+    if (up < count && rondo_plan_peer(plan, peers, up) == rank)
+      return up;
+    if (down < count && rondo_plan_peer(plan, peers, down) == rank)
+      return down;
+  }
   for (uint32_t i = 0; i < count; i++) {
     if (rondo_plan_peer(plan, peers, i) == rank)
       return i;

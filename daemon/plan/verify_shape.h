@@ -1,5 +1,5 @@
 // The part of the plan verifier that needs no execution. It checks that ops and lists of peers are
-// well formed, and that the plans of different ranks fit together. Used by verify.c only.
+// well formed, and that the plans of different ranks fit together. Used by verify.c and by tools.
 #ifndef RONDO_DAEMON_PLAN_VERIFY_SHAPE_H
 #define RONDO_DAEMON_PLAN_VERIFY_SHAPE_H
 
@@ -21,7 +21,7 @@ rondo_plan_verify_fault(struct rondo_plan_verify_report *report, struct rondo_pl
 bool rondo_plan_verify_shape(const struct rondo_plan_verify_case *what,
                              struct rondo_plan_verify_report *report);
 
-// Index of `rank` among the first `count` peers, or RONDO_PLAN_NOWHERE.
+// An index of `rank` among the first `count` peers, or RONDO_PLAN_NOWHERE.
 uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
                                      const struct rondo_plan_peers *peers, uint32_t count,
                                      uint32_t rank);

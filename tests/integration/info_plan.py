@@ -47,16 +47,17 @@ def check_costs():
     expected = [
         # arguments, algorithm, constant, dependent_hops, sends, bytes
         (("all_reduce", 4, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 6, 6, 1536 * KiB),
-        (("all_reduce", 3, 8192), "direct", "RONDO_PLAN_DIRECT_MAX_RANKS", 2, 2, 2 * 8192),
-        (("all_reduce", 100, 8, "--rank", 99), "tree", "RONDO_PLAN_DIRECT_MAX_RANKS", 4, 1, 8),
+        (("all_reduce", 3, 8192), "direct", "RONDO_PLAN_DIRECT_MAX_RANKS", 4, 2, 2 * 8192),
+        (("all_reduce", 100, 8, "--rank", 99), "tree", "RONDO_PLAN_DIRECT_MAX_RANKS", 37, 1, 8),
         (("all_reduce", 2, 8), "doubling", None, 1, 1, 8),
         (("all_gather", 5, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 4, 4, 4096 * KiB),
         (("all_gather", 17, 8), "ring", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 16, 16, 128),
-        (("reduce_scatter", 16, 8), "direct", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 1, 15, 120),
-        (("reduce", 128, 8, "--rank", 1), "direct", "RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS", 1, 1, 8),
+        (("reduce_scatter", 16, 8), "direct", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 29, 15, 120),
+        (("reduce", 128, 8, "--rank", 1), "direct", "RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS",
+         127, 1, 8),
         (("broadcast", 6, "1M", "--root", 2, "--rank", 1), "ring", "RONDO_PLAN_SMALL_BYTES",
          5, 0, 0),
-        (("alltoall", 8, 10), "direct", None, 1, 7, 70),
+        (("alltoall", 8, 10), "direct", None, 7, 7, 70),
         (("barrier", 9, 0), "dissemination", None, 4, 4, 0),
         (("send_recv", 2, 64), "direct", None, 1, 1, 64),
     ]
@@ -67,6 +68,26 @@ def check_costs():
         cost = found["cost"]
         assert (cost["dependent_hops"], cost["sends"], cost["bytes"]) == (hops, sends, count), found
         assert cost["state_bytes"] > 0 and cost["build_us"] >= 0
+
+
+def check_hops():
+    """dependent_hops of all algorithms of an all-reduce, as docs/algorithms.md has them."""
+    for ranks in (*range(2, 65), 1000, 1024, 4096):
+        rounds = ranks.bit_length() - 1
+        folds = ranks != 1 << rounds
+        expected = {"doubling": rounds + 2 * folds, "direct": 2 * (ranks - 1)}
+        if ranks <= 1024:
+            expected["ring"] = 2 * (ranks - 1)
+        for algorithm, hops in expected.items():
+            if ranks > 64 and algorithm == "direct":
+                continue
+            found = plan("all_reduce", ranks, 8, "--algo", algorithm)
+            assert found["cost"]["dependent_hops"] == hops, found["cost"]
+            assert found["cost"]["build_us"] < 1000, found["cost"]
+            too_large = algorithm == "ring" and ranks > 256
+            assert found["verified"] is (None if too_large else True), found["verified"]
+    text = run("all_reduce", 1024, "1M").stdout
+    assert "too many ranks and chunks to verify" in text, text
 
 
 def check_algorithms():
@@ -91,10 +112,12 @@ def check_ops():
 def check_refusals():
     for wanted, arguments in [
         ("'sum' is no kind of collective: all_reduce, ", ("sum", 2, 8)),
-        ("RANKS of all_reduce is a number from 1 to 256, not '0'", ("all_reduce", 0, 8)),
-        ("RANKS of all_reduce is a number from 1 to 256, not '257'", ("all_reduce", 257, 8)),
+        ("RANKS of all_reduce is a number from 1 to 4096, not '0'", ("all_reduce", 0, 8)),
+        ("RANKS of all_reduce is a number from 1 to 4096, not '4097'", ("all_reduce", 4097, 8)),
+        ("RANKS of all_gather by ring is a number from 1 to 1024, not '1025'",
+         ("all_gather", 1025, 8)),
         ("RANKS of send_recv is a number from 1 to 2, not '3'", ("send_recv", 3, 8)),
-        ("RANKS of all_reduce is a number from 1 to 256, not 'two'", ("all_reduce", "two", 8)),
+        ("RANKS of all_reduce is a number from 1 to 4096, not 'two'", ("all_reduce", "two", 8)),
         ("BYTES is a size such as 8, 64K or 1.5M, not 'many'", ("all_reduce", 2, "many")),
         ("BYTES of barrier is 0, not '8'", ("barrier", 2, 8)),
         ("--rank '2' is not from 0 to 1", ("all_reduce", 2, 8, "--rank", 2)),
@@ -113,6 +136,7 @@ def check_refusals():
 
 check_kinds()
 check_costs()
+check_hops()
 check_algorithms()
 check_ops()
 check_refusals()

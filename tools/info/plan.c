@@ -12,6 +12,7 @@
 
 #include "daemon/plan/build.h"
 #include "daemon/plan/verify.h"
+#include "daemon/plan/verify_shape.h"
 #include "tools/kit/clock.h"
 #include "tools/kit/options.h"
 
@@ -20,15 +21,20 @@
 #define BUILDS 1000u // timed
 #define LOOPS 2u     // that the verifier executes, so that it sees one loop follow another
 #define WHY_BYTES 160
+#define MAX_PARTS                                                                                  \
+  1024u // the most ranks if a loop has several chunks: each pair may have a connector
 
 // What a plan costs, from the plans of all ranks of the group. A run is taken as one loop, as in
 // docs/algorithms.md.
 struct info_plan_cost {
-  uint32_t dependent_hops; // messages of the longest chain in which each waits for the one before
-  uint32_t sends;          // messages of this rank
-  uint64_t bytes;          // in those messages
-  uint32_t state_bytes;    // memory of the plan: its ops and its peers
-  double build_us;         // time to build the plan, the least of many
+  // Messages of the longest chain in which each waits for the one before. A message waits for those
+  // that its sender has sent or received before, and for those that its receiver has received
+  // before: a rank sends one message at a time, and receives one at a time.
+  uint32_t dependent_hops;
+  uint32_t sends;       // messages of this rank
+  uint64_t bytes;       // in those messages
+  uint32_t state_bytes; // memory of the plan: its ops and its peers
+  double build_us;      // time to build the plan, the least of many
 };
 
 struct info_plan {
@@ -37,7 +43,7 @@ struct info_plan {
   struct rondo_plan_choice choice;
   struct rondo_plan *plans; // of all ranks
   struct info_plan_cost cost;
-  int verified;                           // enum rondo_status of the verifier
+  int verified; // enum rondo_status of the verifier; RONDO_ERR_UNSUPPORTED: too large for it
   struct rondo_plan_verify_report report; // the first fault, if there is one
 };
 
@@ -48,36 +54,43 @@ static uint32_t op_chunk(const struct rondo_plan_op *op, uint32_t i) {
 
 // ------------------------------------------------------------- dependent hops ---
 
-// A connector: how deep in its chain each message is. Messages are taken in their order.
+// The messages from one rank to another: the place of each in its chain. Taken in their order.
 struct connector {
-  uint32_t *depths;
+  uint32_t *places;
   uint32_t sent, taken;
 };
 
 struct rank {
-  uint32_t op, execution; // where it stands
-  uint32_t depth;         // of the deepest message that it has taken
+  uint32_t op, execution;  // where it stands
+  uint32_t sent, received; // place of the last message that it has sent, received
+  struct connector *from;  // by the index of the recv peer
 };
 
-// The plans of a group, executed on nothing but the depths of messages.
+// The plans of a group, executed on nothing but the places of messages.
 struct simulation {
   const struct rondo_plan *plans;
   uint32_t n;
-  struct connector *connectors; // [from × n + to]
   struct rank *ranks;
 };
 
-static struct connector *connector_of(struct simulation *s, uint32_t from, uint32_t to) {
-  return &s->connectors[(size_t)from * s->n + to];
+static uint32_t later_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+// Null: the peer does not receive from `rank`.
+static struct connector *connector_to(const struct simulation *s, uint32_t rank, uint32_t to) {
+  const struct rondo_plan *peer = &s->plans[to];
+  uint32_t index = rondo_plan_verify_peer_find(peer, &peer->recv, peer->recv.count, rank);
+  return index < peer->recv.count ? &s->ranks[to].from[index] : NULL;
 }
 
 // Adds one message. Returns false if there is no memory.
-static bool message_send(struct connector *c, uint32_t depth) {
-  uint32_t *depths = realloc(c->depths, (c->sent + 1) * sizeof *depths);
-  if (!depths)
-    return false;
-  c->depths = depths;
-  c->depths[c->sent++] = depth;
+static bool message_send(struct connector *c, uint32_t place) {
+  if (!(c->sent & (c->sent + 1))) {
+    uint32_t *places = realloc(c->places, 2 * (c->sent + (size_t)1) * sizeof *places);
+    if (!places)
+      return false;
+    c->places = places;
+  }
+  c->places[c->sent++] = place;
   return true;
 }
 
@@ -91,16 +104,16 @@ static int rank_step(struct simulation *s, uint32_t rank) {
   const struct rondo_plan_op *op = &plan->ops[r->op];
   uint32_t walked = r->execution * op->peer_stride;
   if (op->primitive & RONDO_PRIM_RECV) {
-    uint32_t from = rondo_plan_peer(plan, &plan->recv, op->recv_peer + walked);
-    struct connector *c = connector_of(s, from, rank);
+    struct connector *c = &r->from[op->recv_peer + walked];
     if (c->taken == c->sent)
       return 0;
-    uint32_t depth = c->depths[c->taken++];
-    r->depth = depth > r->depth ? depth : r->depth;
+    r->received = later_of(c->places[c->taken++], r->received + 1);
   }
   if (op->primitive & RONDO_PRIM_SEND) {
-    uint32_t to = rondo_plan_peer(plan, &plan->send, op->send_peer + walked);
-    if (!message_send(connector_of(s, rank, to), r->depth + 1))
+    struct connector *c =
+        connector_to(s, rank, rondo_plan_peer(plan, &plan->send, op->send_peer + walked));
+    r->sent = later_of(r->sent, r->received) + 1;
+    if (c && !message_send(c, r->sent))
       return -1;
   }
   if (++r->execution == op->repeat) {
@@ -110,9 +123,9 @@ static int rank_step(struct simulation *s, uint32_t rank) {
   return 1;
 }
 
-// Returns the deepest message, or -1 if there is no memory.
+// Returns the last place in any chain, or -1 if there is no memory.
 static int64_t simulation_run(struct simulation *s) {
-  uint32_t deepest = 0;
+  uint32_t last = 0;
   bool progressed = true;
   while (progressed) {
     progressed = false;
@@ -122,21 +135,35 @@ static int64_t simulation_run(struct simulation *s) {
         progressed = true;
       if (step < 0)
         return -1;
-      deepest = s->ranks[r].depth > deepest ? s->ranks[r].depth : deepest;
+      last = later_of(last, s->ranks[r].received);
     }
   }
-  return deepest;
+  return last;
+}
+
+static bool simulation_init(struct simulation *s) {
+  s->ranks = calloc(s->n, sizeof *s->ranks);
+  bool has_memory = s->ranks != NULL;
+  for (uint32_t r = 0; r < s->n && has_memory; r++) {
+    s->ranks[r].from = calloc(s->plans[r].recv.count + 1, sizeof *s->ranks[r].from);
+    has_memory = s->ranks[r].from != NULL;
+  }
+  return has_memory;
+}
+
+static void simulation_fini(struct simulation *s) {
+  for (uint32_t r = 0; s->ranks && r < s->n; r++) {
+    for (uint32_t i = 0; s->ranks[r].from && i < s->plans[r].recv.count; i++)
+      free(s->ranks[r].from[i].places);
+    free(s->ranks[r].from);
+  }
+  free(s->ranks);
 }
 
 static int64_t hops_count(const struct rondo_plan *plans, uint32_t n) {
   struct simulation s = {.plans = plans, .n = n};
-  s.connectors = calloc((size_t)n * n, sizeof *s.connectors);
-  s.ranks = calloc(n, sizeof *s.ranks);
-  int64_t hops = s.connectors && s.ranks ? simulation_run(&s) : -1;
-  for (size_t i = 0; s.connectors && i < (size_t)n * n; i++)
-    free(s.connectors[i].depths);
-  free(s.connectors);
-  free(s.ranks);
+  int64_t hops = simulation_init(&s) ? simulation_run(&s) : -1;
+  simulation_fini(&s);
   return hops;
 }
 
@@ -295,9 +322,13 @@ static json_t *ops_json(const struct rondo_plan *plan) {
   return ops;
 }
 
+static bool is_faulty(const struct info_plan *p) {
+  return p->verified != RONDO_SUCCESS && p->verified != RONDO_ERR_UNSUPPORTED;
+}
+
 static json_t *cost_json(const struct info_plan *p) {
   const struct info_plan_cost *c = &p->cost;
-  if (p->verified != RONDO_SUCCESS)
+  if (is_faulty(p))
     return json_null();
   return json_pack("{s:i, s:i, s:I, s:i, s:f}", "dependent_hops", c->dependent_hops, "sends",
                    c->sends, "bytes", (json_int_t)c->bytes, "state_bytes", c->state_bytes,
@@ -318,16 +349,18 @@ static json_t *why_json(const struct info_plan *p) {
 static json_t *plan_json(const struct info_plan *p) {
   const struct rondo_plan_request *q = &p->request;
   const struct rondo_plan *plan = &p->plans[q->rank];
-  bool is_right = p->verified == RONDO_SUCCESS;
+  json_t *verified = p->verified == RONDO_ERR_UNSUPPORTED
+                         ? json_null()
+                         : json_boolean(p->verified == RONDO_SUCCESS);
   json_t *connectors =
       json_pack("{s:i, s:i, s:i}", "send", plan->send.count, "recv", plan->recv.count,
                 "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
-  return json_pack("{s:s, s:I, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:b, s:s*}", "kind",
+  return json_pack("{s:s, s:I, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:s*}", "kind",
                    rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks,
                    "rank", q->rank, "root", q->root, "algorithm",
                    rondo_plan_algorithm_name(q->algorithm), "why", why_json(p), "ops",
                    ops_json(plan), "connectors", connectors, "cost", cost_json(p), "verified",
-                   is_right, "fault", is_right ? NULL : p->report.message);
+                   verified, "fault", is_faulty(p) ? p->report.message : NULL);
 }
 
 // ------------------------------------------------------------------------ text ---
@@ -392,8 +425,10 @@ static void plan_print(const struct info_plan *p, const json_t *root) {
   printf("  %-18s %" PRIu32 "\n", "least_slots",
          rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
   cost_print(json_object_get(root, "cost"));
-  printf("  %-18s %s\n", "verifier",
-         p->verified == RONDO_SUCCESS ? "the plans of all ranks are right" : p->report.message);
+  const char *verdict = p->verified == RONDO_ERR_UNSUPPORTED ? "too many ranks and chunks to verify"
+                        : is_faulty(p)                       ? p->report.message
+                                                             : "the plans of all ranks are right";
+  printf("  %-18s %s\n", "verifier", verdict);
 }
 
 // Returns an enum rondo_status.
@@ -466,7 +501,7 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
     usage_refuse("three arguments are needed: KIND RANKS BYTES");
   kind_read(a[ARGUMENT_KIND], plan);
   const char *kind = rondo_kind_name(q->kind);
-  uint32_t most = q->kind == RONDO_SEND_RECV ? 2 : RONDO_PLAN_VERIFY_MAX_PARTS;
+  uint32_t most = q->kind == RONDO_SEND_RECV ? 2 : RONDO_PLAN_VERIFY_MAX_RANKS;
   if (!rondo_kit_read_u32(a[ARGUMENT_RANKS], 1, most, &q->nranks))
     usage_refuse("RANKS of %s is a number from 1 to %" PRIu32 ", not '%s'", kind, most,
                  a[ARGUMENT_RANKS]);
@@ -485,6 +520,11 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
   q->algorithm = plan->choice.algorithm;
   if (!rondo_plan_exists(q->kind, q->algorithm, q->nranks))
     usage_refuse("%s has no algorithm '%s'", kind, o->algorithm);
+  struct rondo_plan plan_of_rank;
+  if (q->nranks > MAX_PARTS && rondo_plan_build(q, &plan_of_rank) == RONDO_SUCCESS &&
+      plan_of_rank.chunk_count > 1)
+    usage_refuse("RANKS of %s by %s is a number from 1 to %u, not '%s'", kind,
+                 rondo_plan_algorithm_name(q->algorithm), MAX_PARTS, a[ARGUMENT_RANKS]);
 }
 
 // With the fewest slots, out of place and where the kind allows it in place.
@@ -498,7 +538,8 @@ static void plans_verify(struct info_plan *plan) {
       .slots = rondo_plan_least_slots(q->kind, q->algorithm, q->nranks),
       .loops = LOOPS,
       .plans = plan->plans};
-  plan->verified = RONDO_SUCCESS;
+  bool is_large = q->nranks > RONDO_PLAN_VERIFY_MAX_PARTS && plan->plans[0].chunk_count > 1;
+  plan->verified = is_large ? RONDO_ERR_UNSUPPORTED : RONDO_SUCCESS;
   for (; what.in_place <= !is_exchange && plan->verified == RONDO_SUCCESS; what.in_place++)
     plan->verified = rondo_plan_verify(&what, &plan->report);
 }
@@ -517,7 +558,7 @@ static int plan_make(struct info_plan *plan) {
     return status;
   plans_verify(plan);
   // A plan that is wrong may never end.
-  if (plan->verified == RONDO_SUCCESS && !cost_count(q, plan->plans, plan->bytes, &plan->cost))
+  if (!is_faulty(plan) && !cost_count(q, plan->plans, plan->bytes, &plan->cost))
     return RONDO_ERR_NO_MEMORY;
   return RONDO_SUCCESS;
 }
@@ -558,5 +599,5 @@ int info_plan_main(int argc, char **argv) {
   if (status != RONDO_SUCCESS)
     fprintf(stderr, "rondo-info plan: %s\n", rondo_status_string(status));
   free(plan.plans);
-  return status == RONDO_SUCCESS && plan.verified == RONDO_SUCCESS ? 0 : EXIT_BAD;
+  return status == RONDO_SUCCESS && !is_faulty(&plan) ? 0 : EXIT_BAD;
 }
