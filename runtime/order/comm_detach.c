@@ -8,6 +8,7 @@
 #include "runtime/job/processes.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/order/comms.h"
+#include "runtime/order/journal_place.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/submit.h"
 
@@ -25,7 +26,7 @@ static const struct rondo_detachment *detachment_of(const struct rondo_bounded_n
   return &((const struct kept_detachment *)l)->is;
 }
 
-bool rondo_comm_has_detached(const struct rondo_comm_end *end, uint32_t rank) {
+static bool end_knows_detached(const struct rondo_comm_end *end, uint32_t rank) {
   for (struct rondo_bounded_node *l = end->detached; l; l = l->next)
     if (detachment_of(l)->rank == rank)
       return true;
@@ -68,17 +69,85 @@ static void detachment_deliver(struct rondo_job *job, const struct rondo_detachm
 
 // ------------------------------------------------- detaching and attaching ---
 
+// An end of a rank of this process that has detached, in the list of the job. The rank has made no
+// call of a pair with members that it has not told.
+struct detached_end {
+  struct rondo_bounded_node link;
+  struct rondo_detachment is;
+  uint32_t position;
+  uint32_t told_count;
+  uint32_t told[]; // positions
+};
+
 static uint64_t series_calls(const struct rondo_series *s) { return s ? s->writer.called : 0; }
 
+// True if the member at `position` has called the pair of it and this rank, and its journal has
+// come.
+static bool end_has_pair_journal(const struct rondo_comm_end *end, uint32_t position) {
+  struct rondo_job *job = end->rank->job;
+  const uint32_t rank = end->members[position];
+  const struct rondo_journal_name to = {end->key, end->position, position, rank, 0};
+  const struct rondo_journal_name from = {end->key, position, end->position, rank, 0};
+  return rondo_journal_find(job, &to) || rondo_journal_find(job, &from);
+}
+
+static bool end_must_tell(const struct rondo_comm_end *end, uint32_t position) {
+  uint32_t n = end->nranks;
+  return (end->position + 1) % n == position || (position + 1) % n == end->position ||
+         end->series[1 + position] || end->series[1 + n + position] ||
+         end_has_pair_journal(end, position);
+}
+
 void rondo_comm_detach(struct rondo_comm_end *end) {
+  struct rondo_job *job = end->rank->job;
+  struct detached_end *detached = malloc(sizeof *detached + end->nranks * sizeof *detached->told);
   struct rondo_detachment d = {.key = end->key, .rank = end->rank->cfg.rank};
+  uint32_t told_count = 0;
   d.collective = series_calls(end->series[0]);
   for (uint32_t i = 0; i < end->nranks; i++) {
+    if (i == end->position || !end_must_tell(end, i))
+      continue;
     d.to = end->members[i];
     d.sent = series_calls(end->series[1 + i]);
     d.received = series_calls(end->series[1 + end->nranks + i]);
-    if (i != end->position && !rondo_comm_has_detached(end, d.to))
-      detachment_deliver(end->rank->job, &d);
+    if (!end_knows_detached(end, d.to))
+      detachment_deliver(job, &d);
+    if (detached)
+      detached->told[told_count++] = i;
+  }
+  if (!detached) {
+    rondo_log(RONDO_LOG_ERROR, "comm_destroy: no memory to answer later calls of pairs");
+    return;
+  }
+  struct detached_end *fitting =
+      realloc(detached, sizeof *detached + told_count * sizeof *detached->told);
+  detached = fitting ? fitting : detached;
+  d.sent = d.received = 0;
+  detached->is = d;
+  detached->position = end->position;
+  detached->told_count = told_count;
+  rondo_bounded_list_add(&rondo_comms_of(job)->detached_ends, &detached->link,
+                         RONDO_MAX_KEPT_DETACHMENTS);
+}
+
+static bool detached_has_told(const struct detached_end *detached, uint32_t position) {
+  for (uint32_t i = 0; i < detached->told_count; i++)
+    if (detached->told[i] == position)
+      return true;
+  return false;
+}
+
+void rondo_detachments_answer(struct rondo_job *job, const struct rondo_journal_name *name) {
+  if (name->from == RONDO_SERIES_COLLECTIVE)
+    return;
+  for (struct rondo_bounded_node *l = rondo_comms_of(job)->detached_ends.first; l; l = l->next) {
+    const struct detached_end *detached = (const struct detached_end *)l;
+    struct rondo_detachment d = detached->is;
+    bool is_from = name->from == detached->position;
+    d.to = name->rank;
+    if (d.key == name->key && d.rank != d.to && (is_from || name->to == detached->position) &&
+        !detached_has_told(detached, is_from ? name->to : name->from))
+      detachment_deliver(job, &d);
   }
 }
 

@@ -7,7 +7,6 @@
 
 #include "runtime/job/match.h"
 #include "runtime/job/processes.h"
-#include "runtime/order/comm_detach.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/order/comms.h"
 #include "runtime/order/bounded_list.h"
@@ -55,12 +54,11 @@ static void failure_keep(struct rondo_job *job, const struct failure_message *n)
   rondo_bounded_list_add(&rondo_comms_of(job)->failures, &fresh->link, RONDO_MAX_KEPT_FAILURES);
 }
 
-// The first member that is lost, or UINT32_MAX. A rank that had destroyed its end before needs no
-// mention: it takes no part any more.
+// The first member that is lost, or UINT32_MAX.
 static uint32_t end_find_lost(const struct rondo_comm_end *end) {
   const uint8_t *gone = end->rank->job->gone; // null: all ranks are in this process
   for (uint32_t i = 0; i < end->nranks && gone; i++)
-    if (gone[end->members[i]] == RONDO_RANK_LOST && !rondo_comm_has_detached(end, end->members[i]))
+    if (gone[end->members[i]] == RONDO_RANK_LOST)
       return end->members[i];
   return UINT32_MAX;
 }

@@ -23,6 +23,7 @@ static void comms_close(struct rondo_job *job) {
     return;
   rondo_journals_free(job);
   rondo_bounded_list_clear(&comms->detachments);
+  rondo_bounded_list_clear(&comms->detached_ends);
   rondo_bounded_list_clear(&comms->failures);
   pthread_mutex_destroy(&comms->journals.schedule_lock);
   free(comms);

@@ -12,9 +12,10 @@ struct rondo_rank_extension;
 // Guarded by the lock of the job.
 struct rondo_comms {
   struct rondo_journals journals;
-  struct rondo_bounded_list detachments; // for ends that do not exist here yet (comm_detach.h)
-  struct rondo_bounded_list failures;    // for ends that do not exist here yet (comm_failure.h)
-  struct rondo_comm_end *failing;        // ends whose collectives are to fail
+  struct rondo_bounded_list detachments;   // for ends that do not exist here yet (comm_detach.h)
+  struct rondo_bounded_list detached_ends; // ends of ranks here that do not exist any more
+  struct rondo_bounded_list failures;      // for ends that do not exist here yet (comm_failure.h)
+  struct rondo_comm_end *failing;          // ends whose collectives are to fail
   int is_failing;
 };
 

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "runtime/job/processes.h"
 #include "runtime/memory/arena.h"
+#include "runtime/order/comm_detach.h"
 #include "runtime/order/comms.h"
 #include "runtime/order/journal_place.h"
 #include "runtime/rank/rank.h"
@@ -52,6 +53,7 @@ struct rondo_journal_place *rondo_journal_add(struct rondo_job *job,
   // J1: a neighbour that does not see the place yet has written its calls where this rank will
   // look.
   rondo_fetch_add_seq_cst_u64(&rondo_comms_of(job)->journals.changes, 1);
+  rondo_detachments_answer(job, &place->name);
   return place;
 }
 

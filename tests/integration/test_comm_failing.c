@@ -171,6 +171,39 @@ static void a_call_that_a_member_left_without_making_fails(void **state) {
   rondo_test_job_close(&job);
 }
 
+// Ranks 2 and 3 are no neighbours of rank 0. They learn of it as soon as the neighbours call, and
+// rank 2 also by calls of a pair that rank 0 has not called, before or after it left.
+static void members_that_are_no_neighbours_learn_of_it(void **state) {
+  (void)state;
+  static const uint32_t callers[] = {2, 3, 1, 4}; // the neighbours last
+  static int32_t data[5][8];
+  rondo_test_job_open(&job, 5, NULL);
+  for (uint64_t variant = 0; variant < 3; variant++) {
+    struct rondo_comm comm[5];
+    for (uint32_t r = 0; r < 5; r++) {
+      comm[r] = open_comm(r, variant, 0);
+      call(r, comm[r], rondo_all_reduce(0, 1, RONDO_INT32, RONDO_SUM), data[r], data[r]);
+    }
+    if (variant == 1)
+      call(2, comm[2], rondo_send_recv(0, 1, RONDO_INT32, 0, 2), NULL, data[2]);
+    assert_int_equal(await_all(0, comm[0]), RONDO_SUCCESS);
+    close_comm(0, comm[0]);
+    if (variant == 2)
+      call(2, comm[2], rondo_send_recv(0, 1, RONDO_INT32, 2, 0), data[2], NULL);
+    for (uint32_t i = 0; i < 4 && variant == 0; i++) {
+      int status = try_call(callers[i], comm[callers[i]], rondo_barrier(0), NULL, NULL, NULL);
+      assert_true(status == RONDO_SUCCESS || status == RONDO_ERR_PEER);
+    }
+    for (uint32_t i = 0; i < 4; i++) // rank 2 may have to compare its calls first
+      expect_left(callers[i], comm[callers[i]],
+                  variant ? "after 0 calls of the pair" : "after 1 calls");
+    for (uint32_t r = 1; r < 5; r++)
+      assert_int_equal(rondo_comm_destroy(job.ctx[r], comm[r], RONDO_DESTROY_ABORT, 0),
+                       RONDO_SUCCESS);
+  }
+  rondo_test_job_close(&job);
+}
+
 static void an_end_made_later_learns_which_member_has_left(void **state) {
   (void)state;
   int32_t data = 0;
@@ -206,6 +239,7 @@ static void a_member_may_leave_when_its_calls_have_ended(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm_failing", a_call_that_a_member_left_without_making_fails),
+      RONDO_NAMED_TEST("comm_failing", members_that_are_no_neighbours_learn_of_it),
       RONDO_NAMED_TEST("comm_failing", an_end_made_later_learns_which_member_has_left),
       RONDO_NAMED_TEST("comm_failing", a_member_may_leave_when_its_calls_have_ended),
       RONDO_NAMED_TEST("comm_failing", two_new_calls_that_differ_are_named),

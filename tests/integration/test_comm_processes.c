@@ -253,6 +253,75 @@ static void ids_that_are_used_once_are_forgotten(void **state) {
   run_family(2, 2, use_ids_once);
 }
 
+// ------------------------------------------------------------ messages ---
+
+#define MANY 12u // processes
+
+// In each process: the calls of the members, except that `send` counts messages that `is_counted`
+// holds for.
+static const struct rondo_members_calls *real;
+static struct rondo_members_calls counting;
+static bool (*is_counted)(const struct rondo_mesh_send *message);
+static uint32_t *counted; // shared by all processes
+
+static int count_and_send(struct rondo_members *members, const struct rondo_mesh_send *message) {
+  if (is_counted(message))
+    rondo_family_add(counted);
+  return real->send(members, message);
+}
+
+static void count_messages(struct rondo_family *f,
+                           bool (*which)(const struct rondo_mesh_send *message)) {
+  real = rondo_members_calls;
+  counting = *real;
+  counting.send = count_and_send;
+  is_counted = which;
+  counted = &f->words[8];
+  rondo_members_calls = &counting;
+}
+
+static bool is_detachment(const struct rondo_mesh_send *message) {
+  return message->type == RONDO_MESSAGE_COMM_DETACHED;
+}
+
+// All have called equally often, so nobody needs to hear more than that of its neighbours; except
+// rank 0 and rank 5, which have also called as a pair, and rank 2, which has called rank 7.
+static void destroy_together(struct rondo_family *f, uint32_t rank) {
+  static int32_t data[2];
+  count_messages(f, is_detachment);
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  struct rondo_comm comm = open_comm(ctx, 7, 0);
+  RONDO_MEMBER_STATUS(try_call(ctx, comm, reduce_of(1), data), RONDO_SUCCESS);
+  if (rank == 0 || rank == 5)
+    RONDO_MEMBER_STATUS(try_call(ctx, comm, rondo_send_recv(0, 1, RONDO_INT32, 0, 5), data),
+                        RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm, NULL, LONG_NS), RONDO_SUCCESS);
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks);
+  if (rank != 2)
+    RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_DRAIN, LONG_NS), RONDO_SUCCESS);
+  rondo_family_add(&f->words[1]);
+  rondo_family_await(&f->words[1], f->ranks);
+  if (rank == 2) {
+    int status = try_call(ctx, comm, rondo_send_recv(0, 1, RONDO_INT32, 2, 7), data);
+    RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_PEER);
+    RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm, NULL, LONG_NS), RONDO_ERR_PEER);
+    RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+  }
+  rondo_family_add(&f->words[2]);
+  rondo_family_await(&f->words[2], f->ranks);
+  rondo_family_close(ctx);
+}
+
+static void destroying_a_communicator_costs_two_messages_a_process(void **state) {
+  (void)state;
+  struct rondo_family *f = rondo_family_create(MANY, MANY);
+  rondo_family_run(f, destroy_together, NULL);
+  uint32_t sent = f->words[8];
+  rondo_family_destroy(f);
+  assert_in_range(sent, 1, 2 * MANY + 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm_processes", calls_match_by_order_between_processes),
@@ -261,6 +330,7 @@ int main(void) {
       RONDO_NAMED_TEST("comm_processes", an_end_made_later_learns_which_calls_differed),
       RONDO_NAMED_TEST("comm_processes", nothing_waits_for_a_process_that_leaves),
       RONDO_NAMED_TEST("comm_processes", ids_that_are_used_once_are_forgotten),
+      RONDO_NAMED_TEST("comm_processes", destroying_a_communicator_costs_two_messages_a_process),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
