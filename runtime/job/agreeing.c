@@ -44,7 +44,12 @@ static void action_fail(struct rondo_job *job, const struct rondo_agreement_acti
   (void)snprintf(text, sizeof text, "%s", job->agreeing->actions.bytes + action->at);
   const struct rondo_agreement_failure failure = {action->status, action->culprit, action->other,
                                                   text};
-  rondo_match_failed(job, &action->key, &failure);
+  if (action->key.id.space != RONDO_SPACE_KEY) {
+    rondo_match_failed(job, &action->key, &failure);
+    return;
+  }
+  RONDO_JOB_CALL(job, key_failed, job, action->key.id.number, &failure);
+  RONDO_JOB_CALL(job, settle, job);
 }
 
 static void action_carry_out(struct rondo_job *job, const struct rondo_agreement_action *action) {
@@ -194,6 +199,21 @@ void rondo_agreeing_fail(struct rondo_job *job, const struct rondo_registration 
                          const struct rondo_agreement_failure *failure) {
   struct rondo_agreement_event event = {.type = RONDO_AGREEMENT_FAIL, .failure = *failure};
   registration_step(job, r, &event);
+}
+
+void rondo_agreeing_fail_key(struct rondo_job *job, uint64_t key, const uint32_t *members,
+                             uint32_t nranks, const struct rondo_agreement_failure *failure) {
+  struct rondo_agreement_event event = {.type = RONDO_AGREEMENT_FAIL,
+                                        .key.id = {key, RONDO_SPACE_KEY, 0},
+                                        .members = members,
+                                        .nranks = nranks,
+                                        .failure = *failure};
+  if (!job->agreeing)
+    return;
+  if (core_step(job, &event) != RONDO_SUCCESS)
+    rondo_log(RONDO_LOG_ERROR, "no memory to tell that communicator %llu has failed",
+              (unsigned long long)key);
+  rondo_agreeing_run(job);
 }
 
 void rondo_agreeing_deregister(struct rondo_job *job, const struct rondo_registration *r,

@@ -45,6 +45,12 @@ void rondo_agreeing_fail(struct rondo_job *job, const struct rondo_registration 
 void rondo_agreeing_deregister(struct rondo_job *job, const struct rondo_registration *r,
                                uint64_t completed);
 
+// The communicator `key` with these members has failed: tells their processes, unless a member is
+// lost. Without memory it tells nobody, and logs that: then its registrations fail, and those that
+// have made no call learn of it when they make one.
+void rondo_agreeing_fail_key(struct rondo_job *job, uint64_t key, const uint32_t *members,
+                             uint32_t nranks, const struct rondo_agreement_failure *failure);
+
 // A rank here leaves the job.
 void rondo_agreeing_leave(struct rondo_job *job, uint32_t rank);
 // A rank of another process has gone. A loss fails the registrations of its groups.

@@ -45,7 +45,8 @@ static int step_located(struct rondo_agreement *a, const struct rondo_agreement_
   a->self = event->process;
   a->is_located = true;
   LIST_FOREACH (g, &a->group_list, listed) {
-    rondo_agreement_group_locate(a, g);
+    if (!rondo_agreement_group_locate(a, g))
+      return RONDO_ERR_NO_MEMORY;
     group_visit(a, g, entry_renew);
   }
   return RONDO_SUCCESS;
@@ -262,11 +263,41 @@ static int step_deregister(struct rondo_agreement *a, const struct rondo_agreeme
   return RONDO_SUCCESS;
 }
 
-static int step_fail(struct rondo_agreement *a, const struct rondo_agreement_event *event) {
-  struct rondo_agreement_entry *e = key_find(a, &event->key);
-  if (!e || e->status)
+// Finds or makes the entry for the failure of a communicator. Null if a member is lost, which all
+// processes hear of. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+static int failure_entry_get(struct rondo_agreement *a, const struct rondo_agreement_event *event,
+                             struct rondo_agreement_entry **e) {
+  const struct rondo_member_list *list =
+      rondo_member_lists_get(a->lists, event->members, event->nranks);
+  struct rondo_agreement_group *g = list ? rondo_agreement_group_get(a, list) : NULL;
+  *e = NULL;
+  if (!g)
+    return RONDO_ERR_NO_MEMORY;
+  if (g->is_lost)
     return RONDO_SUCCESS;
+  struct rondo_agreement_id *id = rondo_agreement_id_get(a, event->key.id);
+  if (!id)
+    return RONDO_ERR_NO_MEMORY;
+  *e = rondo_agreement_entry_find(id, 1, g);
+  if (!*e)
+    *e = rondo_agreement_entry_make(a, id, 1, g);
+  if (!*e)
+    rondo_agreement_id_drop_if_over(a, id);
+  return *e ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+}
+
+static int step_fail(struct rondo_agreement *a, const struct rondo_agreement_event *event) {
+  struct rondo_agreement_entry *e = NULL;
+  int status = RONDO_SUCCESS;
+  if (event->key.id.space == RONDO_SPACE_KEY)
+    status = failure_entry_get(a, event, &e);
+  else
+    e = key_find(a, &event->key);
+  if (!e || e->status)
+    return status;
   rondo_agreement_entry_fail(e, &event->failure);
+  if (rondo_agreement_entry_is_failure(e))
+    e->told_here |= RONDO_ENTRY_FAILED; // the caller knows
   rondo_agreement_entry_publish(a, e);
   return RONDO_SUCCESS;
 }
@@ -427,7 +458,8 @@ static int entry_meet(struct rondo_agreement *a, uint32_t from, const struct ron
   uint32_t past = rank_past(id, g, h->key.generation, &all);
   bool is_live = past != RONDO_NO_PLACE && rank_has_entry(id, past, h->key.generation);
   struct rondo_agreement_failure failure = {RONDO_ERR_PEER, past, UINT32_MAX, ""};
-  bool is_gone = g->gone_rank != UINT32_MAX;
+  // A communicator can fail after members have left it.
+  bool is_gone = h->key.id.space == RONDO_SPACE_KEY ? g->is_lost : g->gone_rank != UINT32_MAX;
   if (is_gone)
     failure.culprit = g->gone_rank;
   if (h->facts & (RONDO_ENTRY_DONE | RONDO_ENTRY_OVER) || is_gone || (all && !is_live)) {

@@ -24,6 +24,12 @@
 // AGREED. A descriptor is small, so it goes with every message, and whoever sees two that differ
 // names both sides. A member list goes once to each neighbour, as ranges; then its digest names it.
 //
+// A communicator whose calls match by their order is no registration, but its failure goes the same
+// way: FAIL for its key (RONDO_SPACE_KEY) makes an entry that nobody registers. FAILED goes once in
+// each direction along each edge of the tree, at most 2 (n - 1) messages for any number of
+// processes that find the failure. Each caller is told. The entry ends when all neighbours have
+// said FAILED.
+//
 // Members that go: a rank that leaves has ended its registrations. If a process leaves before
 // AGREED has reached it, no run can ever succeed, so its neighbours in the tree fail the entry. If
 // it leaves later, its neighbours become each other's neighbours. A lost rank fails all entries of
@@ -59,7 +65,8 @@ enum rondo_agreement_event_type {
   RONDO_AGREEMENT_REGISTER,    // a rank here has registered: key.id, rank, members, nranks,
                                // descriptor. Sets key.generation and key.group.
   RONDO_AGREEMENT_DEREGISTER,  // it has deregistered: key, rank, completed
-  RONDO_AGREEMENT_FAIL,        // a registration here has failed: key, failure
+  RONDO_AGREEMENT_FAIL,        // a registration here has failed: key, failure; or a communicator
+                               // has: key.id, members, nranks, failure
   RONDO_AGREEMENT_LEAVE,       // a rank here leaves: rank
   RONDO_AGREEMENT_LEFT,        // ranks elsewhere have left: ranks, rank_count, and process if no
                                // rank is left there, else RONDO_NO_PLACE
@@ -162,7 +169,7 @@ void rondo_agreement_fini(struct rondo_agreement *a);
 
 // Takes an event and appends to `actions`. Writes to the event only as its type says. Returns
 // RONDO_SUCCESS; RONDO_ERR_INVALID (RECEIVE: the message cannot come from a sound sender, nothing
-// has changed); RONDO_ERR_NO_MEMORY (REGISTER, RECEIVE, LOCATED: nothing has changed;
+// has changed); RONDO_ERR_NO_MEMORY (REGISTER, RECEIVE, LOCATED, FAIL: nothing has changed;
 // LEAVE, LEFT, LOST: the caller gives the event again).
 int rondo_agreement_step(struct rondo_agreement *a, struct rondo_agreement_event *event,
                          struct rondo_agreement_actions *actions);

@@ -250,10 +250,10 @@ static uint32_t entry_advance(struct rondo_agreement_entry *e, const struct stan
   return facts;
 }
 
-// Tells the caller, if a rank here is registered.
+// Tells the caller, if a rank here is registered, or that a communicator has failed.
 static void entry_tell_here(struct rondo_agreement *a, struct rondo_agreement_entry *e) {
   struct rondo_agreement_action action = {.key = rondo_agreement_entry_key(e)};
-  if (e->ended_count == e->local_count)
+  if (e->ended_count == e->local_count && !rondo_agreement_entry_is_failure(e))
     return;
   if (e->limit < e->told_here_limit) {
     action.type = RONDO_AGREEMENT_LIMIT;
@@ -338,6 +338,8 @@ static bool entry_is_over(const struct rondo_agreement_entry *e, const struct st
   bool is_unused = e->ended_count == e->local_count;
   if (!e->status)
     return e->is_over;
+  if (rondo_agreement_entry_is_failure(e))
+    return s->all_failed || e->group->is_lost;
   if (e->group->gone_rank != UINT32_MAX)
     return is_unused;
   return is_unused && entry_is_past_here(e) && (s->all_failed || RONDO_FAULT(FORGOTTEN_EARLY));

@@ -62,7 +62,8 @@ struct rondo_agreement_group *rondo_agreement_group_get(struct rondo_agreement *
   g->list = list;
   g->gone_rank = UINT32_MAX;
   g->place = RONDO_NO_PLACE;
-  if (!tsearch(g, &a->groups, group_compare)) {
+  if ((a->is_located && !rondo_agreement_group_locate(a, g)) ||
+      !tsearch(g, &a->groups, group_compare)) {
     group_free(g);
     return NULL;
   }
@@ -70,21 +71,39 @@ struct rondo_agreement_group *rondo_agreement_group_get(struct rondo_agreement *
   for (uint32_t i = 0; i < a->gone_count; i++)
     if (rondo_member_list_has(list, a->gone[i].rank))
       rondo_agreement_group_note_gone(g, a->gone[i].rank, a->gone[i].is_lost);
-  if (a->is_located)
-    rondo_agreement_group_locate(a, g);
   return g;
 }
 
-void rondo_agreement_group_locate(struct rondo_agreement *a, struct rondo_agreement_group *g) {
+// Finds the processes that left before the group was known here: all their ranks are gone.
+static bool group_find_left(const struct rondo_agreement *a, struct rondo_agreement_group *g) {
+  const struct rondo_member_lists *lists = a->lists;
+  if (!a->gone_count)
+    return true;
+  g->has_left = malloc(g->list->process_count);
+  if (!g->has_left)
+    return false;
+  memset(g->has_left, 1, g->list->process_count);
+  for (uint32_t r = 0; r < lists->rank_count; r++) {
+    uint32_t place = rondo_member_list_place(g->list, lists->process_of[r]);
+    if (place != RONDO_NO_PLACE && !rondo_agreement_is_gone(a, r))
+      g->has_left[place] = 0;
+  }
+  return true;
+}
+
+bool rondo_agreement_group_locate(struct rondo_agreement *a, struct rondo_agreement_group *g) {
   const struct rondo_member_list *list = g->list;
+  if (!group_find_left(a, g))
+    return false;
   g->place = rondo_member_list_place(list, a->self);
   if (list->process_count == list->nranks) { // one rank a process
     g->local_count = g->place != RONDO_NO_PLACE;
-    return;
+    return true;
   }
   g->local_count = 0;
   for (uint32_t i = 0; i < list->nranks; i++)
     g->local_count += a->lists->process_of[list->members[i]] == a->self;
+  return true;
 }
 
 static bool numbers_add(uint32_t **numbers, uint32_t *count, uint32_t *capacity, uint32_t number) {

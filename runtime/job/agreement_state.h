@@ -69,6 +69,12 @@ struct rondo_agreement_entry {
   uint64_t told_here_limit;
 };
 
+// True for the failure of a communicator: nobody registers the entry, and it has no fact but
+// FAILED.
+static inline bool rondo_agreement_entry_is_failure(const struct rondo_agreement_entry *e) {
+  return e->id->id.space == RONDO_SPACE_KEY;
+}
+
 // ---- agreement_group.c ----
 
 struct rondo_agreement_group *rondo_agreement_group_find(const struct rondo_agreement *a,
@@ -76,7 +82,9 @@ struct rondo_agreement_group *rondo_agreement_group_find(const struct rondo_agre
 // Finds or makes what is known of a list. Null: no memory.
 struct rondo_agreement_group *rondo_agreement_group_get(struct rondo_agreement *a,
                                                         const struct rondo_member_list *list);
-void rondo_agreement_group_locate(struct rondo_agreement *a, struct rondo_agreement_group *g);
+// Finds the place of this process in the tree, and those of processes that have left. Returns false
+// without memory.
+bool rondo_agreement_group_locate(struct rondo_agreement *a, struct rondo_agreement_group *g);
 void rondo_agreement_groups_free(struct rondo_agreement *a);
 bool rondo_agreement_group_is_known(const struct rondo_agreement_group *g, uint32_t process);
 // Notes that a process has the member list. Returns false without memory.

@@ -23,6 +23,7 @@
 #include <rondo/rondo.h>
 
 struct rondo_agreeing;
+struct rondo_agreement_failure;
 struct rondo_communicator;
 struct rondo_job;
 struct rondo_match_entry;
@@ -54,7 +55,11 @@ struct rondo_job_extension {
   // The communicator of a registration made by `owner` may have failed.
   void (*failed)(struct rondo_job *job, struct rondo_owner *owner,
                  const struct rondo_communicator *comm);
-  // Called after `failed`, when no registration is being changed. Does the work that `failed` has
+  // Another process says that the communicator `key`, of which rank `failure->culprit` is a member,
+  // has failed.
+  void (*key_failed)(struct rondo_job *job, uint64_t key,
+                     const struct rondo_agreement_failure *failure);
+  // Called after these two, when no registration is being changed. Does the work that `failed` has
   // put off.
   void (*settle)(struct rondo_job *job);
   // Takes a message of one of `types` (enum rondo_message_type). Returns 0 if the message is

@@ -20,7 +20,7 @@ size_t rondo_message_offers_bytes(const struct rondo_message_offers *head) {
 }
 
 static bool is_sound_key(const struct rondo_agreement_key *key) {
-  return key->generation > 0 && key->id.space <= RONDO_SPACE_COMM && !key->id.reserved;
+  return key->generation > 0 && key->id.space <= RONDO_SPACE_KEY && !key->id.reserved;
 }
 
 bool rondo_message_offers_decode(const void *bytes, size_t size, uint32_t rank_count,
@@ -57,6 +57,8 @@ static bool is_sound_entry(const struct rondo_message_entry *h, uint32_t rank_co
       h->range_count > RONDO_ENTRY_RANGES || h->text_bytes > RONDO_ENTRY_TEXT_BYTES ||
       !is_rank_or_none(h->limit_culprit, rank_count) ||
       (h->limit_culprit == UINT32_MAX) != (h->limit == UINT64_MAX))
+    return false;
+  if (h->key.id.space == RONDO_SPACE_KEY && h->facts != RONDO_ENTRY_FAILED)
     return false;
   if (h->facts & RONDO_ENTRY_FAILED)
     return (h->facts & ~(uint32_t)RONDO_ENTRY_OVER) == RONDO_ENTRY_FAILED &&

@@ -23,7 +23,6 @@ enum rondo_message_type {
   RONDO_MESSAGE_RELEASE = 20, // the sender will not use these connectors of the receiver
   // Of the folder order.
   RONDO_MESSAGE_JOURNAL = 24,       // where a rank of the sender writes its calls (journal.c)
-  RONDO_MESSAGE_COMM_FAILED = 25,   // a communicator has failed (comm_failure.c)
   RONDO_MESSAGE_COMM_DETACHED = 29, // a rank has destroyed its end of one (comm_detach.c)
   RONDO_MESSAGE_CALLS = 30,         // calls of a rank of the sender (journal_replica.c)
   // Of the folder observe (remote_views.c).
@@ -66,7 +65,8 @@ struct rondo_message_detach {
 };
 
 // What a process knows of an entry of the agreement. Facts only come, they never go. OVER with
-// FAILED: the sender has no entry; this answers a message, and is not answered.
+// FAILED: the sender has no entry; this answers a message, and is not answered. A key of a
+// communicator (RONDO_SPACE_KEY) has no other fact than FAILED.
 enum rondo_entry_fact {
   RONDO_ENTRY_PROPOSED = 1,
   RONDO_ENTRY_COMPLETE = 2,

@@ -13,8 +13,9 @@ struct rondo_communicator;
 struct rondo_plan;
 
 // The application's ids and the ids of communicators' calls are separate spaces. A collective is
-// named by its id and the space of that id.
-enum rondo_id_space { RONDO_SPACE_USER = 0, RONDO_SPACE_COMM = 1 };
+// named by its id and the space of that id. The third space has the keys of communicators, which
+// name no collective.
+enum rondo_id_space { RONDO_SPACE_USER = 0, RONDO_SPACE_COMM = 1, RONDO_SPACE_KEY = 2 };
 
 struct rondo_id {
   uint64_t number;

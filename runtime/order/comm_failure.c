@@ -5,30 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/job/agreeing.h"
 #include "runtime/job/match.h"
-#include "runtime/job/processes.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/order/comms.h"
 #include "runtime/order/bounded_list.h"
 #include "runtime/rank/rank.h"
 #include "runtime/transport/communicator.h"
 
-// RONDO_MESSAGE_COMM_FAILED: communicator `key` has failed.
-struct failure_message {
-  uint64_t key;
-  uint32_t rank; // of the sender
-  int32_t status;
-  char why[RONDO_REASON_BYTES];
-};
-
 // A failure in the list of the job.
 struct kept_failure {
   struct rondo_bounded_node link;
-  struct failure_message is;
+  uint64_t key;
+  uint32_t rank; // a member
+  int status;
+  char why[RONDO_REASON_BYTES];
 };
 
-static const struct failure_message *failure_of(const struct rondo_bounded_node *l) {
-  return &((const struct kept_failure *)l)->is;
+static const struct kept_failure *failure_of(const struct rondo_bounded_node *l) {
+  return (const struct kept_failure *)l;
 }
 
 static void end_mark(struct rondo_job *job, struct rondo_comm_end *end, int status,
@@ -41,16 +36,19 @@ static void end_mark(struct rondo_job *job, struct rondo_comm_end *end, int stat
   rondo_comms_of(job)->failing = end;
 }
 
-// Keeps the failure for ends that are made later. Every process of the communicator reports it, so
-// only the first report is kept.
-static void failure_keep(struct rondo_job *job, const struct failure_message *n) {
+// Keeps the failure for ends that are made later.
+static void failure_keep(struct rondo_job *job, uint64_t key,
+                         const struct rondo_agreement_failure *failure) {
   for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
-    if (failure_of(l)->key == n->key && strcmp(failure_of(l)->why, n->why) == 0)
+    if (failure_of(l)->key == key && strcmp(failure_of(l)->why, failure->text) == 0)
       return;
   struct kept_failure *fresh = malloc(sizeof *fresh);
   if (!fresh)
     return; // an end made later gets the status from the calls of the others, without the reason
-  fresh->is = *n;
+  fresh->key = key;
+  fresh->rank = failure->culprit;
+  fresh->status = failure->status;
+  (void)snprintf(fresh->why, sizeof fresh->why, "%s", failure->text);
   rondo_bounded_list_add(&rondo_comms_of(job)->failures, &fresh->link, RONDO_MAX_KEPT_FAILURES);
 }
 
@@ -91,7 +89,7 @@ void rondo_failures_lose(struct rondo_job *job, uint32_t rank) {
 
 void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
   struct rondo_job *job = end->rank->job;
-  const struct failure_message *oldest = NULL;
+  const struct kept_failure *oldest = NULL;
   for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
     if (failure_of(l)->key == end->key && rondo_comm_has_member(end, failure_of(l)->rank))
       oldest = failure_of(l);
@@ -116,31 +114,15 @@ static struct rondo_comm_end *job_next_end(const struct rondo_job *job, uint64_t
   return NULL;
 }
 
-// Tells the other processes of the communicator that it has failed. Returns the message, which is
-// not sent if a member is lost: the membership tells all processes of that.
-static struct failure_message end_send_failure(struct rondo_job *job,
-                                               const struct rondo_comm_end *end) {
-  struct failure_message n = {.key = end->key, .rank = end->rank->cfg.rank};
-  n.status = (int32_t)rondo_load_relaxed_u32(&end->owner.failed);
-  memcpy(n.why, end->owner.why, sizeof n.why);
-  bool is_known = n.status == RONDO_ERR_PEER && end_find_lost(end) != UINT32_MAX;
-  if (job->membership && !is_known)
-    rondo_processes_send_all(job, end->members, end->nranks, RONDO_MESSAGE_COMM_FAILED, &n,
-                             sizeof n);
-  return n;
-}
-
-void rondo_failures_announce(struct rondo_job *job) {
-  for (uint32_t r = 0; r < job->rank_count; r++) {
-    struct rondo_rank *rank = rondo_rank_of(job->members[r]);
-    if (!rank)
-      continue;
-    pthread_mutex_lock(&rank->comms_lock);
-    for (const struct rondo_comm_end *end = rank->comms; end; end = end->next)
-      if (rondo_load_relaxed_u32(&end->owner.failed))
-        (void)end_send_failure(job, end);
-    pthread_mutex_unlock(&rank->comms_lock);
-  }
+void rondo_failures_receive(struct rondo_job *job, uint64_t key,
+                            const struct rondo_agreement_failure *failure) {
+  uint32_t at = 0;
+  struct rondo_comm_end *end;
+  if (RONDO_FAULT(COMM_FAILS_ALONE))
+    return;
+  while ((end = job_next_end(job, key, failure->culprit, &at)))
+    end_mark(job, end, failure->status, failure->text);
+  failure_keep(job, key, failure);
 }
 
 int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, int status,
@@ -150,12 +132,10 @@ int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, in
   end_mark(job, end, status, why);
   if (RONDO_FAULT(COMM_FAILS_ALONE))
     return 1;
-  uint32_t at = 0;
-  struct rondo_comm_end *other;
-  while ((other = job_next_end(job, end->key, end->rank->cfg.rank, &at)))
-    end_mark(job, other, status, why);
-  const struct failure_message n = end_send_failure(job, end);
-  failure_keep(job, &n);
+  const struct rondo_agreement_failure failure = {status, end->rank->cfg.rank, UINT32_MAX,
+                                                  end->owner.why};
+  rondo_failures_receive(job, end->key, &failure);
+  rondo_agreeing_fail_key(job, end->key, end->members, end->nranks, &failure);
   return 1;
 }
 
@@ -183,22 +163,4 @@ void rondo_comms_broadcast_failures(struct rondo_job *job) {
         rondo_job_fail(job, p, (int)rondo_load_relaxed_u32(&end->owner.failed));
   }
   rondo_comms_of(job)->is_failing = 0;
-}
-
-int rondo_failures_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct failure_message n;
-  if (message->size != sizeof n)
-    return 0;
-  memcpy(&n, message->bytes, sizeof n);
-  if (!rondo_processes_is_rank_at(job, n.rank, message->from) || n.status <= RONDO_SUCCESS ||
-      n.status >= RONDO_IN_PROGRESS || !memchr(n.why, '\0', sizeof n.why))
-    return 0;
-  // Marks the ends before their collectives fail, so that other processes get the reason first.
-  uint32_t at = 0;
-  struct rondo_comm_end *end;
-  while ((end = job_next_end(job, n.key, n.rank, &at)))
-    (void)rondo_comm_mark_failed(job, end, n.status, n.why);
-  failure_keep(job, &n);
-  rondo_comms_broadcast_failures(job);
-  return 1;
 }

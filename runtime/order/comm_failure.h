@@ -1,10 +1,11 @@
 // The failure of one call becomes the failure of the whole communicator, on all members.
 //
 // When a collective of a communicator fails, in this process or another, every end of the
-// communicator in this process is marked failed, the other processes of the communicator are told,
-// and all its collectives fail, also those that only one rank has registered. An end that is made
-// later inherits the failure and its reason. When a member is lost, each process marks its own
-// ends, and sends no message: the membership tells all processes.
+// communicator in this process is marked failed, the other processes of the communicator are told
+// along the tree of the agreement (agreement.h), and all its collectives fail, also those that only
+// one rank has registered. An end that is made later inherits the failure and its reason. When a
+// member is lost, each process marks its own ends, and sends no message: the membership tells all
+// processes.
 //
 // The lock of the job guards everything here. Marked ends wait in a list until
 // rondo_comms_broadcast_failures, so that nothing recurses.
@@ -13,8 +14,8 @@
 
 #include <stdint.h>
 
+struct rondo_agreement_failure;
 struct rondo_job;
-struct rondo_mesh_message;
 struct rondo_communicator;
 struct rondo_comm_end;
 struct rondo_owner;
@@ -39,10 +40,8 @@ void rondo_comm_inherit_failure(struct rondo_comm_end *end);
 // Fails the collectives of all marked ends.
 void rondo_comms_broadcast_failures(struct rondo_job *job);
 
-// Sends the failures so far, once the roster is known.
-void rondo_failures_announce(struct rondo_job *job);
-
-// Receives a RONDO_MESSAGE_COMM_FAILED. Returns 0 if the message is invalid.
-int rondo_failures_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
+// Another process says that the communicator `key` has failed: marks the ends here.
+void rondo_failures_receive(struct rondo_job *job, uint64_t key,
+                            const struct rondo_agreement_failure *failure);
 
 #endif // RONDO_RUNTIME_ORDER_COMM_FAILURE_H

@@ -31,7 +31,6 @@ static void comms_close(struct rondo_job *job) {
 
 static void comms_located(struct rondo_job *job) {
   rondo_journals_announce(job);
-  rondo_failures_announce(job);
   rondo_detachments_announce(job);
 }
 
@@ -46,8 +45,6 @@ static int comms_receive(struct rondo_job *job, const struct rondo_mesh_message 
     return rondo_journals_receive(job, message);
   case RONDO_MESSAGE_CALLS:
     return rondo_replicas_receive(job, message);
-  case RONDO_MESSAGE_COMM_FAILED:
-    return rondo_failures_receive(job, message);
   default:
     return rondo_detachments_receive(job, message);
   }
@@ -59,10 +56,10 @@ const struct rondo_job_extension rondo_order_extension = {
     .located = comms_located,
     .lost = comms_lose,
     .failed = rondo_comm_receive_failure,
+    .key_failed = rondo_failures_receive,
     .settle = rondo_comms_broadcast_failures,
     .receive = comms_receive,
-    .types = {RONDO_MESSAGE_JOURNAL, RONDO_MESSAGE_CALLS, RONDO_MESSAGE_COMM_FAILED,
-              RONDO_MESSAGE_COMM_DETACHED}};
+    .types = {RONDO_MESSAGE_JOURNAL, RONDO_MESSAGE_CALLS, RONDO_MESSAGE_COMM_DETACHED}};
 
 const struct rondo_rank_extension rondo_order_rank_extension = {.serve = rondo_comms_serve,
                                                                 .close = rondo_comms_free};

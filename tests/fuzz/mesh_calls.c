@@ -229,14 +229,24 @@ static void say_it_is_over(uint32_t how) {
   rondo_hand_mesh_say(RONDO_MESSAGE_CALLS, &m, sizeof m.head, -1);
 }
 
-// Notices about the communicator itself, of which the layouts are those of spread.c and leave.c.
+// A communicator's failure (message.h), and a detachment as of comm_detach.h.
 static void say_of_the_whole(struct rondo_fuzz_input *in, uint32_t how) {
+  static const uint32_t members[RANKS] = {0, 1, 2};
   struct {
-    uint64_t key;
-    uint32_t rank;
-    int32_t status;
-    char why[RONDO_REASON_BYTES];
-  } failed = {model.key, 1 + how / 8 % (RANKS - 1), RONDO_ERR_ABORTED, "fuzz"};
+    struct rondo_message_entry head;
+    struct rondo_member_range ranges[1];
+    char why[5];
+  } failed = {.head = {.key = {{model.key, RONDO_SPACE_KEY, 0}, 1, 0},
+                       .limit = UINT64_MAX,
+                       .limit_culprit = UINT32_MAX,
+                       .facts = RONDO_ENTRY_FAILED,
+                       .status = RONDO_ERR_ABORTED,
+                       .culprit = 1 + how / 8 % (RANKS - 1),
+                       .other = UINT32_MAX,
+                       .range_count = 1,
+                       .text_bytes = sizeof failed.why},
+              .ranges = {{0, RANKS, 1}},
+              .why = "fuzz"};
   struct {
     uint64_t key;
     uint32_t rank, to;
@@ -245,8 +255,13 @@ static void say_of_the_whole(struct rondo_fuzz_input *in, uint32_t how) {
   left.collective = rondo_fuzz_take(in, 1);
   model.has_failed = 1;
   if (how & 0x20) {
-    spoil(in, &failed, sizeof failed);
-    rondo_hand_mesh_say(RONDO_MESSAGE_COMM_FAILED, &failed, sizeof failed, -1);
+    struct rondo_member_lists lists;
+    rondo_member_lists_init(&lists, RANKS);
+    failed.head.key.group = rondo_member_lists_get(&lists, members, RANKS)->digest;
+    rondo_member_lists_fini(&lists);
+    size_t size = sizeof failed.head + sizeof failed.ranges + sizeof failed.why;
+    spoil(in, &failed, size);
+    rondo_hand_mesh_say(RONDO_MESSAGE_ENTRY, &failed, size, -1);
   } else {
     spoil(in, &left, sizeof left);
     rondo_hand_mesh_say(RONDO_MESSAGE_COMM_DETACHED, &left, sizeof left, -1);

@@ -322,6 +322,34 @@ static void destroying_a_communicator_costs_two_messages_a_process(void **state)
   assert_in_range(sent, 1, 2 * MANY + 4);
 }
 
+static bool is_failure(const struct rondo_mesh_send *message) {
+  const struct rondo_message_entry *entry = message->bytes;
+  return message->type == RONDO_MESSAGE_ENTRY && entry->key.id.space == RONDO_SPACE_KEY;
+}
+
+// Rank 1 makes another call than the others, who all find an entry that has failed.
+static void fail_together(struct rondo_family *f, uint32_t rank) {
+  static int32_t data[8];
+  count_messages(f, is_failure);
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  struct rondo_comm comm = open_comm(ctx, 7, 0);
+  int status = try_call(ctx, comm, reduce_of(1 + (rank == 1)), data);
+  RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_MISMATCH);
+  expect_mismatch(ctx, comm, "mismatch of");
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks);
+  rondo_family_close(ctx);
+}
+
+static void a_mismatch_costs_two_messages_a_process(void **state) {
+  (void)state;
+  struct rondo_family *f = rondo_family_create(MANY, MANY);
+  rondo_family_run(f, fail_together, NULL);
+  uint32_t sent = f->words[8];
+  rondo_family_destroy(f);
+  assert_in_range(sent, MANY - 1, 2 * (MANY - 1));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm_processes", calls_match_by_order_between_processes),
@@ -331,6 +359,7 @@ int main(void) {
       RONDO_NAMED_TEST("comm_processes", nothing_waits_for_a_process_that_leaves),
       RONDO_NAMED_TEST("comm_processes", ids_that_are_used_once_are_forgotten),
       RONDO_NAMED_TEST("comm_processes", destroying_a_communicator_costs_two_messages_a_process),
+      RONDO_NAMED_TEST("comm_processes", a_mismatch_costs_two_messages_a_process),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,8 @@ static void keep(const struct rondo_mesh_send *m) {
     said.entry_bytes = m->size;
   }
   said.releases += m->type == RONDO_MESSAGE_RELEASE;
-  said.comm_failures += m->type == RONDO_MESSAGE_COMM_FAILED;
+  const struct rondo_message_entry *entry = m->bytes;
+  said.comm_failures += m->type == RONDO_MESSAGE_ENTRY && entry->key.id.space == RONDO_SPACE_KEY;
 }
 
 // Rank 0 registers `d`; rank 1 lives in the other process.

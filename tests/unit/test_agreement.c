@@ -567,6 +567,86 @@ static void a_loss_fails_everywhere_without_a_message(void **state) {
   close_processes();
 }
 
+static void comm_fail(uint32_t at, uint64_t key) {
+  struct rondo_agreement_event event = {.type = RONDO_AGREEMENT_FAIL,
+                                        .key.id = {key, RONDO_SPACE_KEY, 0},
+                                        .members = ranks,
+                                        .nranks = count,
+                                        .failure = {RONDO_ERR_MISMATCH, at, UINT32_MAX, "so"}};
+  assert_int_equal(step(at, &event), RONDO_SUCCESS);
+}
+
+// All processes find it at the same time, or one tells the others. Nobody has registered anything.
+static void a_communicator_fails_with_two_messages_an_edge(void **state) {
+  (void)state;
+  static const uint32_t counts[] = {1, 2, 3, 9, 10, 73, 1024};
+  for (uint32_t k = 0; k < 2 * sizeof counts / sizeof *counts; k++) {
+    bool is_alone = k % 2;
+    open_processes(counts[k / 2]);
+    for (uint32_t i = is_alone ? count - 1 : 0; i < count; i++)
+      comm_fail(i, 7);
+    carry();
+    assert_int_equal(carried, 2 * (count - 1));
+    for (uint32_t i = 0; i + 1 < count && is_alone; i++) {
+      assert_int_equal(processes[i].failed, 1);
+      assert_int_equal(processes[i].last.key.id.number, 7);
+      assert_int_equal(processes[i].last.status, RONDO_ERR_MISMATCH);
+      assert_int_equal(processes[i].last.culprit, count - 1);
+      assert_string_equal(processes[i].text, "so");
+    }
+    close_processes();
+  }
+}
+
+// The root and an inner process leave before they can pass the failure on, or have left before.
+static void a_communicator_fails_though_processes_leave(void **state) {
+  (void)state;
+  for (uint32_t is_late = 0; is_late < 2; is_late++) {
+    open_processes(30);
+    for (uint32_t gone = 0; gone < 2 && !is_late; gone++)
+      for (uint32_t i = 2; i < count; i++)
+        tell_gone(i, gone, RONDO_AGREEMENT_LEFT);
+    comm_fail(12, 7); // a child of process 1
+    if (is_late) {
+      struct letter *lost = letter_pop();
+      assert_int_equal(lost->to, 1);
+      free(lost);
+    }
+    for (uint32_t gone = 0; gone < 2 && is_late; gone++)
+      for (uint32_t i = 2; i < count; i++)
+        tell_gone(i, gone, RONDO_AGREEMENT_LEFT);
+    carry();
+    assert_int_equal(carried, 2 * (28 - 1));
+    for (uint32_t i = 0; i < count; i++)
+      assert_int_equal(processes[i].failed, i >= 2 && i != 12);
+    close_processes();
+  }
+}
+
+static void a_communicator_with_a_lost_member_fails_without_a_message(void **state) {
+  (void)state;
+  open_processes(30);
+  for (uint32_t i = 0; i < 29; i++)
+    tell_gone(i, 29, RONDO_AGREEMENT_LOST);
+  comm_fail(12, 7);
+  assert_null(first);
+  close_processes();
+}
+
+// The roster comes when the failure is known.
+static void a_communicator_fails_before_the_roster_is_known(void **state) {
+  (void)state;
+  open_processes(2);
+  struct rondo_agreement *core = &processes[1].core;
+  core->is_located = false;
+  comm_fail(1, 7);
+  assert_null(first);
+  locate(1);
+  carry();
+  assert_int_equal(processes[0].failed, 1);
+  close_processes();
+}
+
 static void a_member_list_goes_once(void **state) {
   (void)state;
   // An order that takes many ranges.
@@ -664,6 +744,10 @@ int main(void) {
       RONDO_NAMED_TEST("agreement", a_rank_that_leaves_without_registering_fails_it),
       RONDO_NAMED_TEST("agreement", processes_in_the_tree_leave),
       RONDO_NAMED_TEST("agreement", a_loss_fails_everywhere_without_a_message),
+      RONDO_NAMED_TEST("agreement", a_communicator_fails_with_two_messages_an_edge),
+      RONDO_NAMED_TEST("agreement", a_communicator_fails_though_processes_leave),
+      RONDO_NAMED_TEST("agreement", a_communicator_with_a_lost_member_fails_without_a_message),
+      RONDO_NAMED_TEST("agreement", a_communicator_fails_before_the_roster_is_known),
       RONDO_NAMED_TEST("agreement", a_member_list_goes_once),
       RONDO_NAMED_TEST("agreement", invalid_messages_change_nothing),
   };
