@@ -6,12 +6,17 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <rondo/comm.h>
 
 #include "base/atomic.h"
+#include "runtime/job/job.h"
+#include "runtime/net/mesh_state.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/named.h"
@@ -293,6 +298,53 @@ static void the_job_goes_on_when_the_process_with_the_root_dies(void **state) {
   }
 }
 
+// --------------------------------------------------------------------- a cut --
+
+// On the control thread: shuts down the socket of the connection with process 2.
+static void connection_cut(void *arg) {
+  const struct rondo_mesh_peer *peer = &rondo_members_mesh(arg)->peers[2];
+  RONDO_MEMBER_TRUE(peer->line && shutdown(peer->line->fd, SHUT_RDWR) == 0);
+}
+
+// Messages have gone between process 1 and process 2, which is removed then, and lives.
+static void cut_member(struct rondo_family *f, uint32_t rank) {
+  static const uint32_t first_two[] = {0, 1};
+  static const uint32_t last_two[] = {1, 2};
+  static int32_t out[COUNT];
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  struct rondo_collective of_all = enter(ctx, 1);
+  run_and_wait(ctx, of_all);
+  if (rank)
+    run_and_wait(ctx, enter_of(ctx, 3, last_two, 2));
+  ready(f);
+  rondo_family_await(&f->words[READY], f->ranks);
+  if (rank == 1) {
+    struct rondo_rank *self = NULL;
+    RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &self), RONDO_SUCCESS);
+    struct rondo_members *members = self->job->membership;
+    rondo_rank_unpin(ctx);
+    RONDO_MEMBER_STATUS(rondo_members_calls->after(members, 0, connection_cut, members),
+                        RONDO_SUCCESS);
+  }
+  if (rank < 2) {
+    run_into_loss(ctx, of_all, 2); // of which rank 2 makes no run yet
+    rondo_family_add(&f->words[DEAD]);
+    run_and_wait(ctx, enter_of(ctx, 2, first_two, 2));
+  } else {
+    rondo_family_await(&f->words[DEAD], 2);
+    submit(ctx, of_all, out);
+    RONDO_MEMBER_STATUS(rondo_wait(ctx, of_all, RONDO_LAST_RUN, LONG_NS), RONDO_ERR_PEER);
+  }
+  rondo_family_close(ctx);
+}
+
+static void a_cut_between_two_that_live_removes_one(void **state) {
+  (void)state;
+  struct rondo_family *f = rondo_family_create(3, 3);
+  rondo_family_run(f, cut_member, NULL);
+  rondo_family_destroy(f);
+}
+
 // ------------------------------------------------------------- the stuck report --
 
 // Reports until one holds `text`: it takes a while until daemons are where they are stuck.
@@ -363,6 +415,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("deaths", in_every_call_the_others_learn_which_rank_died),
       RONDO_NAMED_TEST("deaths", the_job_goes_on_when_the_process_with_the_root_dies),
+      RONDO_NAMED_TEST("deaths", a_cut_between_two_that_live_removes_one),
       RONDO_NAMED_TEST("deaths", the_report_shows_what_other_processes_wait_for),
   };
   return cmocka_run_group_tests_name("deaths", tests, NULL, NULL);

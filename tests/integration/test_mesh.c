@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -873,6 +874,97 @@ static void joining_is_linear_in_the_number_of_processes(void **state) {
   assert_true(bytes[1] < bytes[0] * 1.1);
 }
 
+// --------------------------------------------------------------------- cuts -
+
+// Cuts the connection between two processes that live: the socket of `at` is shut down.
+static uint32_t cut_at, cut_to;
+
+static struct rondo_mesh_peer *cut_peer(void) {
+  return &rondo_members_mesh(crew.members[cut_at].mesh)->peers[cut_to];
+}
+
+static void connection_cut(uint32_t at, uint32_t to) {
+  cut_at = at;
+  cut_to = to;
+  control_thread_hold(crew.members[0].mesh); // that of all
+  const struct rondo_channel *line = cut_peer()->line;
+  assert_non_null(line);
+  assert_int_equal(shutdown(line->fd, SHUT_RDWR), 0);
+  assert_int_equal(sem_post(&may_go_on), 0);
+}
+
+static int has_connected(struct rondo_crew_member *m, uint32_t count) {
+  struct rondo_mesh_counters c;
+  (void)m;
+  uint64_t sum = 0;
+  for (uint32_t r = 0; r < crew.size; r++) {
+    rondo_mesh_counters(rondo_members_mesh(crew.members[r].mesh), &c);
+    sum += c.connected;
+  }
+  return sum >= count;
+}
+
+static void gather_here_or_apart(uint32_t size, bool is_apart) {
+  if (is_apart) {
+    gather_on_machines(size, 4);
+    return;
+  }
+  rondo_crew_init(&crew, size, 60000);
+  rondo_crew_gather(&crew);
+}
+
+// A connection that has carried no message is made again, whichever side was cut off, and nobody is
+// missed. Processes 0 and 1 are neighbours in the tree, so they are connected.
+static void a_cut_that_loses_nothing_is_mended(void **state) {
+  (void)state;
+  for (uint32_t variant = 0; variant < 4; variant++) {
+    struct rondo_mesh_counters c;
+    uint32_t before = 0;
+    gather_here_or_apart(3, variant / 2);
+    for (uint32_t r = 0; r < 3; r++) {
+      rondo_mesh_counters(rondo_members_mesh(crew.members[r].mesh), &c);
+      before += (uint32_t)c.connected;
+    }
+    connection_cut(variant % 2, 1 - variant % 2);
+    while (!has_connected(NULL, before + 1)) // the test's own time is the bound
+      (void)poll(NULL, 0, 1);
+    talk(3, 4);
+    for (uint32_t r = 0; r < 3; r++)
+      assert_int_equal(crew.members[r].lost, 0);
+    rondo_crew_fini(&crew);
+  }
+}
+
+static int has_lost_two(struct rondo_crew_member *m, uint32_t unused) {
+  (void)unused;
+  return m->lost == 2;
+}
+
+// Messages may be lost with a connection: the process with the higher number is removed, and all
+// are told so, itself too. The others go on.
+static void a_cut_that_may_lose_messages_removes_one_process(void **state) {
+  (void)state;
+  for (uint32_t variant = 0; variant < 4; variant++) {
+    gather_here_or_apart(3, variant / 2);
+    talk(3, 4);
+    connection_cut(1 + variant % 2, 2 - variant % 2);
+    rondo_crew_await(&crew.members[2], has_lost_two, 0);
+    assert_int_equal(crew.members[2].lost_bits, 1 << 0 | 1 << 1);
+    for (uint32_t r = 0; r < 2; r++) {
+      struct rondo_crew_member *m = &crew.members[r];
+      rondo_crew_await(m, rondo_crew_has_lost, 1);
+      assert_int_equal(m->lost_bits, 1 << 2);
+      assert_int_equal(m->reason, RONDO_LOST_BROKE);
+      assert_non_null(strstr(m->text, "a connection with it was cut"));
+      assert_int_equal(m->late, 0);
+    }
+    assert_int_equal(rondo_crew_send(&crew, 0, 1, 4, 100), RONDO_SUCCESS);
+    rondo_crew_await(&crew.members[1], rondo_crew_has_received, 2 * 4 + 1);
+    assert_int_equal(crew.members[1].bad, 0);
+    rondo_crew_fini(&crew);
+  }
+}
+
 int main(void) {
   rondo_test_log_open();
   const struct CMUnitTest tests[] = {
@@ -889,6 +981,8 @@ int main(void) {
       RONDO_NAMED_TEST("mesh", messages_keep_their_order_while_connections_close),
       RONDO_NAMED_TEST("mesh", an_answer_needs_no_connection_of_its_own),
       RONDO_NAMED_TEST("mesh", ranks_that_left_before_a_connection_are_reported),
+      RONDO_NAMED_TEST("mesh", a_cut_that_loses_nothing_is_mended),
+      RONDO_NAMED_TEST("mesh", a_cut_that_may_lose_messages_removes_one_process),
       RONDO_NAMED_TEST("mesh", places_are_tried_without_pauses_between_them),
       RONDO_NAMED_TEST("mesh", all_ranks_of_the_largest_job_are_named),
       RONDO_NAMED_TEST("mesh", a_leave_is_reported_after_what_the_process_sent),
