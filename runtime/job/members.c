@@ -1,104 +1,30 @@
-#include "runtime/job/members.h"
-
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <sys/queue.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/condition.h"
-#include "base/fork.h"
 #include "base/log.h"
 #include "runtime/job/members_entry.h"
-#include "runtime/job/membership.h"
+#include "runtime/job/members_state.h"
 #include "runtime/net/job_address.h"
-#include "runtime/net/job_root.h"
 #include "runtime/net/topology.h"
 
-#define TEXT_BYTES 512u
-#define FLUSH_NS UINT64_C(1000000000)   // most time for messages of a rank that leaves
-#define FAREWELL_NS UINT64_C(200000000) // least time to tell the root that this process leaves
-#define POLL_NS UINT64_C(1000000)    // between looks at what a stop needs, if nothing tells of it
-#define WATCH_NS UINT64_C(100000000) // most time between looks, if something does
+#define FLUSH_NS UINT64_C(1000000000) // most time for messages of a rank that leaves
 
 // NOLINTNEXTLINE(misc-redundant-expression): two headers must name one number
 _Static_assert(RONDO_MESH_ROOT == RONDO_MEMBERSHIP_ROOT, "one number");
 
-enum members_phase { JOINING, READY, FAILED };
-
-enum members_stage {
-  NOT_STOPPING,
-  STOPS_JOINING, // while others need the root here, or the root does not know yet
-  STOPS_SENDING, // until all messages have been read
-  LEAVES,        // until the others know
-  SAYS_BYE,      // until all connections are closed
-  ENDS_ROOT
-};
-
 // What another thread wants.
-struct members_request {
-  STAILQ_ENTRY(members_request) queued;
+struct rondo_members_request {
+  STAILQ_ENTRY(rondo_members_request) queued;
   uint8_t type; // enum rondo_membership_event_type
   uint32_t number;
   struct rondo_topology_place place; // JOIN_AGAIN
   char text[RONDO_EPOCH_TEXT_BYTES]; // MISBEHAVED
   uint32_t processes[];              // BLOCK
 };
-
-struct rondo_members {
-  LIST_ENTRY(rondo_members) listed; // in the list of this process
-  struct rondo_config cfg;
-  struct rondo_members_events events;
-  void *arg;
-  struct rondo_mesh *mesh;
-
-  // Under the lock.
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  int phase;
-  bool is_settled;  // joining has succeeded or failed, and the owner has been told
-  bool is_complete; // no rank is missing
-  bool is_stopped;
-  uint8_t *here; // by rank: 1 if it is or was in this process
-  STAILQ_HEAD(, members_request) requests;
-  char waiting[TEXT_BYTES / 2]; // what joining waits for, for messages
-  uint32_t process_count;       // 0 until the first epoch is open
-
-  // The control thread writes these once, before it sets process_count; any thread reads them
-  // after.
-  uint32_t self;
-  struct rondo_topology *topology;
-
-  // The control thread's own.
-  struct rondo_wire_member me;
-  uint64_t who;
-  struct rondo_membership *core; // null before the start, and after a failure
-  struct rondo_membership_actions actions;
-  uint8_t *lost;                // by rank
-  uint8_t *leaving;             // by rank: 1 if it leaves, and the core does not know yet
-  uint64_t flush, flush_end_ns; // what a rank that leaves waits for; 0: none leaves
-  bool is_rejected, is_root_gone;
-  uint32_t inspects[8], inspect_count;
-  int stage;
-  uint64_t stop_span_ns, stop_ns, stop_due_ns, stop_join_ns, farewell_ns;
-  uint64_t stop_bytes; // sent and received at the last look
-  bool has_left_list, ends_root;
-};
-
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, rondo_members) all = LIST_HEAD_INITIALIZER(all);
-
-static void members_forked(void) {
-  LIST_INIT(&all);
-  all_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-RONDO_ON_FORK(members_forked)
-
-static void members_step(struct rondo_members *m, struct rondo_membership_event event);
-static void members_set_tick(struct rondo_members *m);
 
 static void members_set_waiting(struct rondo_members *m, const char *text) {
   pthread_mutex_lock(&m->lock);
@@ -135,7 +61,7 @@ static void losses_add(struct rondo_members *m, struct losses *l, uint32_t rank)
 }
 
 static void losses_report(struct rondo_members *m, struct losses *l, int reason, const char *text) {
-  if (l->count && m->events.lost && m->stage == NOT_STOPPING)
+  if (l->count && m->events.lost && m->stage == RONDO_MEMBERS_NOT_STOPPING)
     m->events.lost(m->arg, l->ranks, l->count, reason, text);
   l->count = 0;
 }
@@ -148,8 +74,10 @@ static struct losses losses_begin(const struct rondo_members *m) {
 static void members_fail(struct rondo_members *m, int reason, const char *text) {
   struct losses l = losses_begin(m);
   rondo_log(RONDO_LOG_ERROR, "rank %u %s: %s", m->cfg.rank,
-            m->phase == JOINING ? "could not join its job" : "is no longer in its job", text);
-  members_set_phase(m, FAILED);
+            m->phase == RONDO_MEMBERS_JOINING ? "could not join its job"
+                                              : "is no longer in its job",
+            text);
+  members_set_phase(m, RONDO_MEMBERS_FAILED);
   for (uint32_t r = 0; r < m->cfg.rank_count; r++)
     losses_add(m, &l, r);
   losses_report(m, &l, reason, text);
@@ -184,10 +112,10 @@ static void removal_text(const struct rondo_members *m, const struct rondo_remov
   const struct rondo_topology_process *at = &m->topology->processes[process];
   const char *host = m->topology->machines[at->machine].host;
   if (r->reason == RONDO_REMOVED_SILENT)
-    (void)snprintf(text, TEXT_BYTES, "%s, pid %u, %s", host, at->pid,
+    (void)snprintf(text, RONDO_MEMBERS_TEXT_BYTES, "%s, pid %u, %s", host, at->pid,
                    *r->text ? r->text : "does not answer");
   else
-    (void)snprintf(text, TEXT_BYTES, "%s, pid %u, %s%s%s%s", host, at->pid,
+    (void)snprintf(text, RONDO_MEMBERS_TEXT_BYTES, "%s, pid %u, %s%s%s%s", host, at->pid,
                    r->reason == RONDO_REMOVED_DIED ? "ended without leaving the job"
                                                    : "violated the protocol",
                    *r->text ? " (" : "", r->text, *r->text ? ")" : "");
@@ -195,7 +123,7 @@ static void removal_text(const struct rondo_members *m, const struct rondo_remov
 
 static void members_remove(struct rondo_members *m, struct losses *l,
                            const struct rondo_removal *r) {
-  char text[TEXT_BYTES] = "it left the job";
+  char text[RONDO_MEMBERS_TEXT_BYTES] = "it left the job";
   int reason = removal_reason(r);
   for (uint32_t i = 0; i < r->count; i++) {
     if (r->reason == RONDO_REMOVED_RANK && r->first + i < m->cfg.rank_count)
@@ -236,12 +164,12 @@ static void members_publish(struct rondo_members *m) {
   for (uint32_t r = 0; r < m->cfg.rank_count; r++)
     if (roster->absence[r])
       m->is_complete = false;
-  m->phase = READY;
+  m->phase = RONDO_MEMBERS_READY;
   pthread_mutex_unlock(&m->lock);
-  if (m->events.roster && m->stage == NOT_STOPPING)
+  if (m->events.roster && m->stage == RONDO_MEMBERS_NOT_STOPPING)
     m->events.roster(m->arg);
   struct losses l = losses_begin(m);
-  char text[TEXT_BYTES];
+  char text[RONDO_MEMBERS_TEXT_BYTES];
   for (uint32_t r = 0; r < m->cfg.rank_count; r++)
     if (roster->absence[r] == RONDO_ABSENT_LEFT)
       losses_add(m, &l, r);
@@ -314,7 +242,7 @@ static int process_inspect(const struct rondo_members *m, uint32_t process) {
 }
 
 static void members_on_failed(struct rondo_members *m, uint8_t type, const char *why) {
-  char text[TEXT_BYTES];
+  char text[RONDO_MEMBERS_TEXT_BYTES];
   (void)snprintf(text, sizeof text, "%s", why);
   if (m->is_rejected)
     (void)snprintf(text, sizeof text, "the root rejected the process: %s", why);
@@ -351,7 +279,7 @@ static void members_carry_out(struct rondo_members *m, const struct rondo_member
   }
 }
 
-static void members_step(struct rondo_members *m, struct rondo_membership_event event) {
+void rondo_members_step(struct rondo_members *m, struct rondo_membership_event event) {
   if (!m->core)
     return;
   event.now_ns = rondo_now_ns();
@@ -362,18 +290,19 @@ static void members_step(struct rondo_members *m, struct rondo_membership_event 
   rondo_membership_actions_clear(&m->actions);
   while (m->inspect_count && m->core) {
     uint32_t process = m->inspects[--m->inspect_count];
-    members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_INSPECTED,
-                                                    .process = process,
-                                                    .state = (uint8_t)process_inspect(m, process)});
+    rondo_members_step(
+        m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_INSPECTED,
+                                           .process = process,
+                                           .state = (uint8_t)process_inspect(m, process)});
   }
-  members_set_tick(m);
+  rondo_members_set_tick(m);
 }
 
 // ------------------------------------------------------------------ the mesh ---
 
 static void members_on_joined(struct rondo_members *m, const void *bytes, size_t size) {
   struct rondo_joined joined;
-  char text[TEXT_BYTES / 2];
+  char text[RONDO_MEMBERS_TEXT_BYTES / 2];
   if (!rondo_membership_joined_decode(bytes, size, &joined))
     return;
   m->is_rejected = *(const uint8_t *)bytes == RONDO_MEMBERSHIP_REJECTED;
@@ -388,38 +317,40 @@ static void on_control(void *arg, uint32_t from, const void *bytes, size_t size)
   struct rondo_members *m = arg;
   if (from == RONDO_MESH_ROOT)
     members_on_joined(m, bytes, size);
-  members_step(
+  rondo_members_step(
       m, (struct rondo_membership_event){
              .type = RONDO_MEMBERSHIP_RECEIVE, .process = from, .bytes = bytes, .size = size});
 }
 
 static void on_receive(void *arg, struct rondo_mesh_message *message) {
   struct rondo_members *m = arg;
-  if (m->events.receive && m->phase == READY && m->stage == NOT_STOPPING)
+  if (m->events.receive && m->phase == RONDO_MEMBERS_READY &&
+      m->stage == RONDO_MEMBERS_NOT_STOPPING)
     m->events.receive(m->arg, message);
 }
 
 static void on_cut(void *arg, uint32_t process, bool is_proven, const char *text) {
   struct rondo_members *m = arg;
   m->is_root_gone |= process == RONDO_MESH_ROOT && is_proven;
-  members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_CUT,
-                                                  .process = process,
-                                                  .is_proven = is_proven,
-                                                  .text = text});
+  rondo_members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_CUT,
+                                                        .process = process,
+                                                        .is_proven = is_proven,
+                                                        .text = text});
 }
 
 static void on_broke(void *arg, uint32_t process, const char *text) {
   struct rondo_members *m = arg;
   if (m->topology)
-    members_step(m, (struct rondo_membership_event){
-                        .type = RONDO_MEMBERSHIP_MISBEHAVED, .process = process, .text = text});
+    rondo_members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_MISBEHAVED,
+                                                          .process = process,
+                                                          .text = text});
 }
 
 static void on_waits(void *arg, const char *text) { members_set_waiting(arg, text); }
 
 static void on_failed(void *arg, const char *text) {
   struct rondo_members *m = arg;
-  if (m->phase == JOINING && m->stage == NOT_STOPPING)
+  if (m->phase == RONDO_MEMBERS_JOINING && m->stage == RONDO_MEMBERS_NOT_STOPPING)
     members_fail(m, RONDO_LOST_MISSING, text);
   rondo_membership_destroy(m->core);
   m->core = NULL;
@@ -458,13 +389,13 @@ static void members_join_again(struct rondo_members *m) {
     bytes = rondo_membership_join_encode(&join, ranges);
   free(ranges);
   if (bytes)
-    members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_JOIN_AGAIN,
-                                                    .bytes = bytes->bytes,
-                                                    .size = bytes->size});
+    rondo_members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_JOIN_AGAIN,
+                                                          .bytes = bytes->bytes,
+                                                          .size = bytes->size});
   rondo_shared_bytes_put(bytes);
 }
 
-static void members_on_add(struct rondo_members *m, const struct members_request *r) {
+static void members_on_add(struct rondo_members *m, const struct rondo_members_request *r) {
   if (m->topology || !rondo_wire_member_try_insert(&m->me, r->number, &r->place))
     rondo_log(RONDO_LOG_ERROR, "rank %u cannot join its job: %s", r->number,
               m->topology ? "it joins too late" : "no memory");
@@ -480,7 +411,7 @@ static void members_on_drop(struct rondo_members *m, uint32_t rank) {
     return; // when the first epoch is open
   m->flush = rondo_mesh_flush(m->mesh);
   m->flush_end_ns = rondo_now_ns() + FLUSH_NS;
-  members_set_tick(m);
+  rondo_members_set_tick(m);
 }
 
 // Tells the others of ranks that have left, once their messages have been read.
@@ -492,38 +423,40 @@ static void members_look_at_leaving(struct rondo_members *m) {
     if (!m->leaving[r])
       continue;
     m->leaving[r] = 0;
-    members_step(m,
-                 (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_DROP_RANK, .process = r});
+    rondo_members_step(
+        m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_DROP_RANK, .process = r});
   }
 }
 
-static struct members_request *request_pop(struct rondo_members *m) {
+static struct rondo_members_request *request_pop(struct rondo_members *m) {
   pthread_mutex_lock(&m->lock);
-  struct members_request *r = STAILQ_FIRST(&m->requests);
+  struct rondo_members_request *r = STAILQ_FIRST(&m->requests);
   if (r)
     STAILQ_REMOVE_HEAD(&m->requests, queued);
   pthread_mutex_unlock(&m->lock);
   return r;
 }
 
-static void members_on_requests(void *arg) {
-  struct rondo_members *m = arg;
-  for (struct members_request *r; (r = request_pop(m)); free(r)) {
+void rondo_members_serve(struct rondo_members *m) {
+  for (struct rondo_members_request *r; (r = request_pop(m)); free(r)) {
     if (r->type == RONDO_MEMBERSHIP_JOIN_AGAIN)
       members_on_add(m, r);
     else if (r->type == RONDO_MEMBERSHIP_DROP_RANK)
       members_on_drop(m, r->number);
     else if (m->process_count)
-      members_step(m, (struct rondo_membership_event){.type = r->type,
-                                                      .process = r->number,
-                                                      .count = r->number,
-                                                      .processes = r->processes,
-                                                      .text = r->text});
+      rondo_members_step(m, (struct rondo_membership_event){.type = r->type,
+                                                            .process = r->number,
+                                                            .count = r->number,
+                                                            .processes = r->processes,
+                                                            .text = r->text});
   }
 }
 
-static struct members_request *request_create(uint8_t type, uint32_t number, uint32_t processes) {
-  struct members_request *r = calloc(1, sizeof *r + processes * sizeof *r->processes);
+static void members_on_requests(void *arg) { rondo_members_serve(arg); }
+
+static struct rondo_members_request *request_create(uint8_t type, uint32_t number,
+                                                    uint32_t processes) {
+  struct rondo_members_request *r = calloc(1, sizeof *r + processes * sizeof *r->processes);
   if (!r)
     return NULL;
   r->type = type;
@@ -532,14 +465,14 @@ static struct members_request *request_create(uint8_t type, uint32_t number, uin
 }
 
 // Needs the lock.
-static void request_push(struct rondo_members *m, struct members_request *r) {
+static void request_push(struct rondo_members *m, struct rondo_members_request *r) {
   STAILQ_INSERT_TAIL(&m->requests, r, queued);
   (void)rondo_mesh_after(m->mesh, 0, members_on_requests, m); // else with the next one
 }
 
 static int members_add_rank(struct rondo_members *m, uint32_t rank,
                             const struct rondo_topology_place *place) {
-  struct members_request *r = request_create(RONDO_MEMBERSHIP_JOIN_AGAIN, rank, 0);
+  struct rondo_members_request *r = request_create(RONDO_MEMBERSHIP_JOIN_AGAIN, rank, 0);
   int status = RONDO_SUCCESS;
   if (!r)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory to announce rank %u", rank);
@@ -547,7 +480,7 @@ static int members_add_rank(struct rondo_members *m, uint32_t rank,
   pthread_mutex_lock(&m->lock);
   if (m->here[rank])
     status = RONDO_ERR_EXISTS;
-  else if (m->phase != JOINING)
+  else if (m->phase != RONDO_MEMBERS_JOINING)
     status = RONDO_ERR_TIMEOUT;
   if (status == RONDO_SUCCESS) {
     m->here[rank] = 1;
@@ -562,7 +495,7 @@ static int members_add_rank(struct rondo_members *m, uint32_t rank,
                                                      : "joins this job too late");
 }
 
-static void members_request(struct rondo_members *m, struct members_request *r) {
+static void members_request(struct rondo_members *m, struct rondo_members_request *r) {
   if (!r)
     return; // no memory: the others learn of it when this process leaves, or ask again
   pthread_mutex_lock(&m->lock);
@@ -575,14 +508,14 @@ static void members_remove_rank(struct rondo_members *m, uint32_t rank) {
 }
 
 static void members_blocked(struct rondo_members *m, const uint32_t *processes, uint32_t count) {
-  struct members_request *r = request_create(RONDO_MEMBERSHIP_BLOCK, count, count);
+  struct rondo_members_request *r = request_create(RONDO_MEMBERSHIP_BLOCK, count, count);
   if (r && count)
     memcpy(r->processes, processes, count * sizeof *processes);
   members_request(m, r);
 }
 
 static void members_give_up(struct rondo_members *m, uint32_t process, const char *text) {
-  struct members_request *r = request_create(RONDO_MEMBERSHIP_MISBEHAVED, process, 0);
+  struct rondo_members_request *r = request_create(RONDO_MEMBERSHIP_MISBEHAVED, process, 0);
   if (r)
     (void)snprintf(r->text, sizeof r->text, "%s", text);
   members_request(m, r);
@@ -670,7 +603,7 @@ int rondo_members_await(struct rondo_members *m, int64_t timeout_ns) {
   while (!m->is_settled && !error)
     error = rondo_condition_wait(&m->changed, &m->lock, end_ns);
   bool is_settled = m->is_settled;
-  bool is_complete = m->phase == READY && m->is_complete;
+  bool is_complete = m->phase == RONDO_MEMBERS_READY && m->is_complete;
   memcpy(waiting, m->waiting, sizeof waiting);
   pthread_mutex_unlock(&m->lock);
   if (!is_settled)
@@ -682,7 +615,7 @@ int rondo_members_await(struct rondo_members *m, int64_t timeout_ns) {
 // -------------------------------------------------------------------- start ---
 
 static void members_free(struct rondo_members *m) {
-  for (struct members_request *r; (r = request_pop(m));)
+  for (struct rondo_members_request *r; (r = request_pop(m));)
     free(r);
   if (m->mesh)
     rondo_mesh_free(m->mesh);
@@ -728,7 +661,7 @@ static void members_on_begin(void *arg) {
   struct rondo_membership_config cfg = {.join_timeout_ns = m->cfg.join_timeout_ns,
                                         .peer_timeout_ns = m->cfg.peer_timeout_ns,
                                         .heartbeat_ns = m->cfg.heartbeat_ns};
-  if (m->phase != JOINING)
+  if (m->phase != RONDO_MEMBERS_JOINING)
     return;
   memcpy(cfg.job, rondo_mesh_key(m->mesh)->tag, RONDO_WIRE_TAG_BYTES);
   if (members_join_make(m, entry, &ranges, &cfg.join)) {
@@ -737,7 +670,7 @@ static void members_on_begin(void *arg) {
   }
   free(ranges);
   if (m->core)
-    members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_TICK});
+    rondo_members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_TICK});
   else
     members_fail(m, RONDO_LOST_MISSING, "no memory to join");
 }
@@ -764,9 +697,7 @@ static int members_start(const struct rondo_config *cfg, const struct rondo_topo
     members_free(m);
     return status;
   }
-  pthread_mutex_lock(&all_lock);
-  LIST_INSERT_HEAD(&all, m, listed);
-  pthread_mutex_unlock(&all_lock);
+  rondo_members_enlist(m);
   *out = m;
   rondo_mesh_begin(m->mesh);
   return RONDO_SUCCESS;
@@ -776,165 +707,33 @@ static bool members_is_needed(const struct rondo_config *cfg) {
   return rondo_job_address_is_shared(&cfg->id);
 }
 
-// --------------------------------------------------------------------- stop ---
-
-// True if this process has no other part in the job.
-static bool members_is_last_of_job(const struct rondo_members *m) {
-  const struct rondo_job_key *key = rondo_mesh_key(m->mesh);
-  const struct rondo_members *other;
-  int others = 0;
-  pthread_mutex_lock(&all_lock);
-  LIST_FOREACH (other, &all, listed)
-    others += other != m && memcmp(rondo_mesh_key(other->mesh), key, sizeof *key) == 0;
-  pthread_mutex_unlock(&all_lock);
-  return !others;
-}
-
-static void members_finish_stop(struct rondo_members *m) {
-  rondo_mesh_end(m->mesh);
-  pthread_mutex_lock(&m->lock);
-  m->is_stopped = true;
-  pthread_cond_broadcast(&m->changed);
-  pthread_mutex_unlock(&m->lock);
-}
-
-static bool members_run(const struct rondo_members *m) {
-  return m->core && rondo_membership_is_running(m->core);
-}
-
-// A process that has not joined tells the root that it leaves. It stays for the roster if that
-// names it, and while others need the root here to join.
-static bool stop_must_join(struct rondo_members *m, uint64_t now_ns) {
-  if (members_run(m) && !m->topology) {
-    rondo_mesh_hurry(m->mesh);
-    members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_LEAVE});
-  }
-  if (m->phase == JOINING && now_ns < m->stop_join_ns &&
-      rondo_root_is_gathering(rondo_mesh_key(m->mesh)) && members_is_last_of_job(m))
-    return true;
-  bool waits = members_run(m) && !m->topology;
-  return waits && (now_ns < m->stop_join_ns || now_ns < m->farewell_ns);
-}
-
-static void stop_leave_root(struct rondo_members *m) {
-  m->ends_root = members_is_last_of_job(m);
-  pthread_mutex_lock(&all_lock);
-  LIST_REMOVE(m, listed);
-  pthread_mutex_unlock(&all_lock);
-  if (m->ends_root)
-    rondo_root_leave(rondo_mesh_key(m->mesh));
-}
-
-// True if the stage is over; begins the next one. Peers get their messages before they know that
-// this process has left. The root ends last.
-static bool stop_advance(struct rondo_members *m, uint64_t now_ns, bool is_late) {
-  bool leaves = members_run(m) && m->topology;
-  switch (m->stage) {
-  case STOPS_JOINING:
-    if (stop_must_join(m, now_ns))
-      return false;
-    m->stop_ns = now_ns + m->stop_span_ns;
-    m->flush = rondo_mesh_flush(m->mesh);
-    break;
-  case STOPS_SENDING:
-    if (!is_late && !rondo_mesh_is_flushed(m->mesh, m->flush))
-      return false;
-    if (leaves)
-      members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_LEAVE});
-    break;
-  case LEAVES:
-    if (!is_late && leaves)
-      return false;
-    rondo_mesh_say_bye(m->mesh);
-    break;
-  case SAYS_BYE:
-    if (!is_late && !rondo_mesh_is_idle(m->mesh))
-      return false;
-    stop_leave_root(m);
-    break;
-  default:
-    if (!is_late && m->ends_root && rondo_root_is_here(rondo_mesh_key(m->mesh)))
-      return false;
-  }
-  m->stage++;
-  return true;
-}
-
-// True if the stop has ended: `m` may be freed then.
-static bool members_stop_look(struct rondo_members *m) {
-  struct rondo_mesh_counters c;
-  uint64_t now_ns = rondo_now_ns();
-  rondo_mesh_counters(m->mesh, &c);
-  if (m->stop_bytes != c.sent_bytes + c.received_bytes) // it goes on, however slowly
-    m->stop_ns = now_ns + m->stop_span_ns;
-  else if (now_ns > m->stop_due_ns) // this process was late itself: that does not count
-    m->stop_ns += now_ns - m->stop_due_ns;
-  m->stop_bytes = c.sent_bytes + c.received_bytes;
-  while (m->stage <= ENDS_ROOT && stop_advance(m, now_ns, now_ns >= m->stop_ns))
-    continue;
-  if (m->stage <= ENDS_ROOT)
-    return false;
-  members_finish_stop(m);
-  return true;
-}
+// --------------------------------------------------------------------- time ---
 
 static void members_on_tick(void *arg) {
   struct rondo_members *m = arg;
   uint64_t now_ns = rondo_now_ns();
   if (m->core && rondo_membership_due(m->core) <= now_ns)
-    members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_TICK});
-  if (m->stage == NOT_STOPPING) {
+    rondo_members_step(m, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_TICK});
+  if (m->stage == RONDO_MEMBERS_NOT_STOPPING) {
     members_look_at_leaving(m);
-    members_set_tick(m);
+    rondo_members_set_tick(m);
     return;
   }
-  if (!members_stop_look(m))
-    members_set_tick(m);
+  if (!rondo_members_stop_look(m))
+    rondo_members_set_tick(m);
 }
 
-// When to look whether the stage is over. The mesh and the core tell of the end of most stages: in
-// a job of many processes that stop at once, looks every millisecond would take all processors.
-static uint64_t stop_next_look(const struct rondo_members *m) {
-  uint64_t now_ns = rondo_now_ns();
-  if (m->stage == STOPS_JOINING || m->stage == ENDS_ROOT)
-    return now_ns + POLL_NS;
-  if (m->stage == LEAVES && !members_run(m))
-    return now_ns;
-  if (m->stage == NOT_STOPPING || m->stop_ns > now_ns + WATCH_NS)
-    return now_ns + WATCH_NS;
-  return m->stop_ns;
-}
-
-static void members_set_tick(struct rondo_members *m) {
+void rondo_members_set_tick(struct rondo_members *m) {
   uint64_t due_ns = m->core ? rondo_membership_due(m->core) : UINT64_MAX;
-  if (m->flush || m->stage != NOT_STOPPING) {
-    m->stop_due_ns = stop_next_look(m);
+  if (m->flush || m->stage != RONDO_MEMBERS_NOT_STOPPING) {
+    m->stop_due_ns = rondo_members_next_look(m);
     due_ns = due_ns < m->stop_due_ns ? due_ns : m->stop_due_ns;
   }
   rondo_mesh_set_tick(m->mesh, due_ns, members_on_tick);
 }
 
-static void members_on_stop(void *arg) {
-  struct rondo_members *m = arg;
-  members_on_requests(m);
-  m->stage = STOPS_JOINING;
-  m->stop_due_ns = rondo_now_ns();
-  members_set_tick(m);
-}
-
 static void members_stop(struct rondo_members *m, int64_t timeout_ns, int64_t join_ns) {
-  const struct timespec pause = {0, 1000000};
-  uint64_t now_ns = rondo_now_ns();
-  m->stop_span_ns = timeout_ns > 0 ? (uint64_t)timeout_ns : 0;
-  m->stop_ns = now_ns + m->stop_span_ns;
-  m->stop_join_ns = now_ns + (join_ns > 0 ? (uint64_t)join_ns : 0);
-  m->farewell_ns = now_ns + (m->stop_span_ns < FAREWELL_NS ? m->stop_span_ns : FAREWELL_NS);
-  while (rondo_mesh_after(m->mesh, 0, members_on_stop, m) != RONDO_SUCCESS)
-    nanosleep(&pause, NULL);
-  pthread_mutex_lock(&m->lock);
-  while (!m->is_stopped)
-    pthread_cond_wait(&m->changed, &m->lock);
-  pthread_mutex_unlock(&m->lock);
+  rondo_members_stop(m, timeout_ns, join_ns);
   members_free(m);
 }
 
