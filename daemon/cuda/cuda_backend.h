@@ -94,8 +94,11 @@ struct rondo_cuda_reported {
 // application that waits for runs has a launch stream of its own.
 struct rondo_cuda_launch_stream {
   CUstream handle;
-  CUevent reached;   // recorded in `stream` before it waits for a run; the run's launch awaits it
-  void *stream;      // of the application, if is_bound
+  CUevent reached; // recorded in `stream` before it waits for a run; the run's launch awaits it
+  void *stream;    // of the application, if is_bound
+  // The run of the last launch; null: there was none.
+  const struct rondo_stream_words *words;
+  uint64_t ticket;
   uint32_t is_taken; // by the thread that uses the other fields
   bool is_bound;
 };

@@ -197,6 +197,11 @@ RONDO_FN bool rondo_cuda_tie_is_due(const struct rondo_cuda_tie *tie) {
 }
 
 // True if the launch, which has left the block, has to own it again. `begun_ns`: when it began.
+//
+// The ties tell of each run whose launch has begun. Of two runs in one stream the second may be in
+// progress here before its launch, which follows this one. A launch that stayed for that run would
+// keep the run's launch from beginning, and blocks that have left would lack it. A launch of the
+// launcher holds up no other, so it stays also for runs that have no launch of their own.
 RONDO_FN bool rondo_cuda_launch_must_stay(const struct rondo_cuda_launch *l,
                                           const struct rondo_cuda_block_home *home,
                                           const struct rondo_cuda_fast *fast, uint64_t begun_ns) {
@@ -204,7 +209,7 @@ RONDO_FN bool rondo_cuda_launch_must_stay(const struct rondo_cuda_launch *l,
       rondo_load_acquire_u32(fast->daemon.exit) ||
       rondo_load_relaxed_u32((const uint32_t *)(uintptr_t)l->held))
     return false;
-  bool is_due = fast->block.tied != 0;
+  bool is_due = !l->words && fast->block.tied != 0;
   for (uint32_t i = 0; i < RONDO_CUDA_TIES && !is_due; i++)
     is_due = rondo_cuda_tie_is_due(&home->ties[i]);
   return is_due;

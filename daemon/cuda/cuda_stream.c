@@ -73,8 +73,16 @@ static void launch_stream_release(struct rondo_cuda_launch_stream *s) {
   rondo_store_seq_cst_u32(&s->is_taken, 0);
 }
 
-// Takes the launch stream that belongs to `stream`, else one whose launches have all ended. Returns
-// null if there is none. Called in the device's context.
+// True if another stream of the application can use the launch stream. A launch that finds its
+// block owned ends before its run does, and the owner knows of the run by the tie alone.
+static bool launch_stream_is_idle(const struct rondo_cuda_daemon *d,
+                                  const struct rondo_cuda_launch_stream *s) {
+  return d->device->api->stream_query(s->handle) == CUDA_SUCCESS &&
+         (!s->words || rondo_load_acquire_u64(&s->words->completion) >= s->ticket);
+}
+
+// Takes the launch stream that belongs to `stream`, else an idle one. Returns null if there is
+// none. Called in the device's context.
 static struct rondo_cuda_launch_stream *launch_stream_take(struct rondo_cuda_daemon *d,
                                                            CUstream stream) {
   struct rondo_cuda_launch_stream *const end = d->launch_streams + RONDO_CUDA_TIES;
@@ -88,10 +96,11 @@ static struct rondo_cuda_launch_stream *launch_stream_take(struct rondo_cuda_dae
   for (struct rondo_cuda_launch_stream *s = d->launch_streams; s < end; s++) {
     if (!launch_stream_try_take(s))
       continue;
-    s->is_bound = d->device->api->stream_query(s->handle) == CUDA_SUCCESS;
-    s->stream = stream;
-    if (s->is_bound)
+    if (launch_stream_is_idle(d, s)) {
+      s->is_bound = true;
+      s->stream = stream;
       return s;
+    }
     launch_stream_release(s);
   }
   return NULL;
@@ -99,7 +108,7 @@ static struct rondo_cuda_launch_stream *launch_stream_take(struct rondo_cuda_dae
 
 // Enqueues a launch that begins when the stream has done what it has been given so far.
 static CUresult launch_stream_launch(const struct rondo_cuda_daemon *d,
-                                     const struct rondo_cuda_launch_stream *s,
+                                     struct rondo_cuda_launch_stream *s,
                                      const struct rondo_stream_words *words, uint64_t ticket) {
   const struct rondo_cuda_api *api = d->device->api;
   struct rondo_cuda_launch launch = d->launch;
@@ -109,7 +118,13 @@ static CUresult launch_stream_launch(const struct rondo_cuda_daemon *d,
   CUresult result = api->event_record(s->reached, s->stream);
   if (result == CUDA_SUCCESS)
     result = api->stream_wait_event(s->handle, s->reached, 0);
-  return result == CUDA_SUCCESS ? rondo_cuda_launch(d, s->handle, launch) : result;
+  if (result == CUDA_SUCCESS)
+    result = rondo_cuda_launch(d, s->handle, launch);
+  if (result == CUDA_SUCCESS) {
+    s->words = words;
+    s->ticket = ticket;
+  }
+  return result;
 }
 
 // Enqueues a launch for a run that the stream is about to wait for, and that was submitted. Returns

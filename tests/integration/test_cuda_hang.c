@@ -19,8 +19,8 @@
 
 #define RANKS 2u
 #define ROUNDS 50u
-#define COUNT 500u
-#define COLLS 6u // more than there are launch streams
+#define COUNT 50000u // a run has several blocks
+#define COLLS 6u     // more than there are launch streams
 #define HANG_NS UINT64_C(20000000000)
 #define LATE_NS 100000000 // beyond the residency, and many times the quit period
 
@@ -280,6 +280,51 @@ static void program_of_many_streams(void (*call)(void)) {
     check_results(c);
 }
 
+// After the first run of a stream all blocks of its launch but one have left. That one begins the
+// second run, and leaves then. The launcher is too slow to launch for that run before the call.
+// Rank 1 makes its part of the run when a run without a stream has ended, which needs all blocks.
+static void program_of_two_ends(void (*call)(void)) {
+  struct caller c;
+  rondo_fake_stop_clock(0);
+  for (uint32_t r = 0; r < RANKS; r++)
+    run_tied(r, 0);
+  await_results();
+  nap(LATE_NS);
+  rondo_fake_hold("cuStreamQuery");
+  run_tied(0, 1);
+  caller_begin(&c, call);
+  rondo_fake_hold(NULL);
+  rondo_fake_stop_clock(UINT32_MAX);
+  nap(LATE_NS);
+  for (uint32_t r = 0; r < RANKS; r++)
+    CHECK(rondo_test_cuda_run(&job, r, 2) == RONDO_SUCCESS);
+  CHECK(rondo_test_cuda_wait(&job, 1, 2) == RONDO_SUCCESS);
+  run_tied(1, 1);
+  check_results(1);
+  check_results(2);
+  caller_end(&c);
+}
+
+// Three streams of rank 0 wait. The launch for the first one stays, those for the others find the
+// blocks owned. The first run to end is not the last.
+static void program_of_three_streams(void (*call)(void)) {
+  struct caller c;
+  for (uint32_t i = 0; i < 3; i++) {
+    on_device(0);
+    OK(cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING));
+    run_tied(0, i);
+    nap(LATE_NS);
+  }
+  caller_begin(&c, call);
+  run_tied(1, 0);
+  run_tied(1, 2);
+  nap(LATE_NS);
+  run_tied(1, 1);
+  for (uint32_t i = 0; i < 3; i++)
+    check_results(i);
+  caller_end(&c);
+}
+
 struct program {
   void (*main)(void (*call)(void));
   void (*call)(void);
@@ -359,6 +404,16 @@ static void memory_is_freed_all_the_time(void **state) {
   try_readings(program_of_rounds, call_all_the_time);
 }
 
+static void memory_is_freed_between_the_ends_of_two_blocks(void **state) {
+  (void)state;
+  try_readings(program_of_two_ends, call_free);
+}
+
+static void memory_is_freed_while_three_streams_wait(void **state) {
+  (void)state;
+  try_readings(program_of_three_streams, call_free);
+}
+
 static void streams_share_hardware_queues(void **state) {
   (void)state;
   for (uint32_t connections = 2; connections <= 8; connections *= 2) {
@@ -398,6 +453,8 @@ int main(int argc, char **argv) {
       TEST(a_launcher_that_is_held_up_holds_up_no_other),
       TEST(a_report_is_written_while_memory_is_freed),
       TEST(memory_is_freed_all_the_time),
+      TEST(memory_is_freed_between_the_ends_of_two_blocks),
+      TEST(memory_is_freed_while_three_streams_wait),
       TEST(streams_share_hardware_queues),
       TEST(daemons_take_turns_where_they_do_not_fit),
       TEST(more_streams_wait_than_have_launches),

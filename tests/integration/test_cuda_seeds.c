@@ -112,8 +112,6 @@ static void program_order(struct rank_program *p, uint32_t *order) {
     order[other] = c;
   }
   p->on_stream = has_streams ? (uint32_t)random_next(&p->random) : 0;
-  if (calls_wait) // a run outside of the stream may need a launch, and so the lock of such a call
-    p->on_stream = UINT32_MAX;
   for (uint32_t i = 0; i < job.colls; i++) {
     if (!(p->on_stream >> order[i] & 1))
       continue;
@@ -155,7 +153,7 @@ static void program_submit(struct rank_program *p, uint32_t round) {
 }
 
 // Waits for all streams of the device, perhaps with the lock of its context. All runs of this rank
-// were submitted in its stream, and none is the first of its collective: docs/nccl.md says why.
+// were submitted, and none is the first of its collective: docs/nccl.md says why.
 static void program_wait(struct rank_program *p) {
   CUdeviceptr memory;
   if (random_below(&p->random, 2))

@@ -63,6 +63,17 @@ static void a_launch_stays_while_its_block_executes_a_tied_run(void **state) {
   assert_false(stays());
 }
 
+// The launch for that run follows, and cannot begin before this one has ended.
+static void a_launch_for_one_run_does_not_stay_for_a_later_one(void **state) {
+  (void)state;
+  store_tie(0, 7);
+  launch.words = (uint64_t)(uintptr_t)&words[0];
+  fast.block.tied = 1;
+  assert_true(stays());
+  words[0].completion = 7;
+  assert_false(stays());
+}
+
 static void a_launch_without_a_run_stores_no_tie(void **state) {
   (void)state;
   rondo_cuda_launch_store_tie(&launch, &home);
@@ -95,6 +106,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       TEST(a_launch_stays_until_the_run_of_every_tie_has_ended),
       TEST(a_launch_stays_while_its_block_executes_a_tied_run),
+      TEST(a_launch_for_one_run_does_not_stay_for_a_later_one),
       TEST(a_launch_without_a_run_stores_no_tie),
       TEST(a_launch_does_not_stay_when_it_must_leave),
   };

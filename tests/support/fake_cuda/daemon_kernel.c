@@ -29,10 +29,24 @@ struct rondo_timing *rondo_timing_self(void) {
 #else
 #define KERNEL "rondo_cuda_daemon"
 
+static uint32_t stopped; // the block whose clock stands still, plus 1; 0: none
+
+// Of the block that this thread runs, plus 1; 0: none. And what its clock said last.
+static _Thread_local uint32_t number __attribute__((tls_model("initial-exec")));
+static _Thread_local uint64_t last_ns __attribute__((tls_model("initial-exec")));
+
+void rondo_fake_stop_clock(uint32_t block) {
+  __atomic_store_n(&stopped, block + 1, __ATOMIC_SEQ_CST);
+}
+
 uint64_t rondo_cuda_launch_now_ns(void) {
   struct timespec t;
+  uint32_t which = __atomic_load_n(&stopped, __ATOMIC_SEQ_CST);
+  if (which && which == number)
+    return last_ns;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  last_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  return last_ns;
 }
 
 // There are more blocks than processors, so a thread that waits yields.
@@ -61,6 +75,11 @@ static void run_block(const void *param, uint32_t block, uint32_t block_count) {
   (void)block_count;
   if (!fast)
     abort();
+#if !defined(RONDO_TIMING)
+  number = 0;
+  (void)rondo_cuda_launch_now_ns(); // where the clock stands if it is stopped
+  number = block + 1;
+#endif
   (void)rondo_cuda_launch_try_block(launch, block, fast);
   free(fast);
 }

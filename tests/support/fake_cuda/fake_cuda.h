@@ -131,6 +131,10 @@ uint64_t rondo_fake_launches_in(CUlaunchMemSyncDomain domain);
 // Threads of a block of the last kernel that was launched.
 uint32_t rondo_fake_threads(void);
 
+// From now on the clock of block `block` stands still in the daemon's kernel, if that is a function
+// of the host, so the block does not leave. UINT32_MAX: in none.
+void rondo_fake_stop_clock(uint32_t block);
+
 // Kernels that are running, waiting for a place or for their turn.
 uint64_t rondo_fake_running(void);
 
