@@ -140,7 +140,7 @@ struct rondo_cuda_daemon {
   struct rondo_cuda_launch_stream launch_streams[RONDO_CUDA_TIES];
   uint64_t restart_min_ns, restart_max_ns;
   uint32_t block_count, threads;
-  uint32_t is_lost; // a launch did not leave: no memory of the daemon may be freed
+  uint32_t is_lost; // a launch did not leave, or a read did not end: no memory of it may be freed
 };
 
 static inline struct rondo_cuda_daemon *rondo_cuda_daemon_of(struct rondo_daemon *base) {
@@ -279,8 +279,9 @@ bool rondo_cuda_launcher_is_quiet(struct rondo_device *device);
 // rondo_driver.try_inspect. Makes no call of the CUDA driver itself, and waits at most 0.2 s.
 bool rondo_cuda_try_inspect(struct rondo_daemon *base, uint32_t block, uint32_t index,
                             struct rondo_block_view *view);
-// After it the inspector does not read the daemon's memory any more.
-void rondo_cuda_inspector_remove(const struct rondo_cuda_daemon *d);
+// After it the inspector does not read the daemon's memory any more, unless the daemon is lost.
+// Waits at most 2 s; a daemon whose memory is still being read then is lost.
+void rondo_cuda_inspector_remove(struct rondo_cuda_daemon *d);
 
 // ------------------------------------------------------------------ cuda_reaper.c ---
 

@@ -238,7 +238,7 @@ void rondo_cuda_destroy(struct rondo_daemon *base) {
   struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
   struct rondo_cuda_device *device = d->device;
   if (d->is_lost) {
-    rondo_cuda_retain(&device->base); // the kernel that did not leave may still use this memory
+    rondo_cuda_retain(&device->base); // the kernel or the inspector may still use this memory
     return;
   }
   daemon_destroy_streams(d);

@@ -11,6 +11,9 @@
 #include "daemon/cuda/cuda_backend.h"
 
 #define ANSWER_NS UINT64_C(200000000)
+// The same when a daemon is removed. The launcher's last calls for the daemon have returned, so the
+// driver answers, unless another thread keeps it from answering.
+#define REMOVE_NS UINT64_C(2000000000)
 
 enum inspector_state {
   INSPECTOR_IDLE = 0,
@@ -167,10 +170,12 @@ bool rondo_cuda_try_inspect(struct rondo_daemon *base, uint32_t block, uint32_t 
   return view->state.phase != RONDO_PHASE_IDLE;
 }
 
-void rondo_cuda_inspector_remove(const struct rondo_cuda_daemon *d) {
+void rondo_cuda_inspector_remove(struct rondo_cuda_daemon *d) {
+  uint64_t deadline_ns = rondo_now_ns() + REMOVE_NS;
   (void)pthread_once(&inspector_once, inspector_init);
   pthread_mutex_lock(&inspector.lock);
-  while (inspector_has_question() && inspector.question.daemon == d)
-    pthread_cond_wait(&inspector.changed, &inspector.lock);
+  while (inspector_has_question() && inspector.question.daemon == d && !d->is_lost)
+    if (!inspector_await_not(inspector.state, deadline_ns))
+      d->is_lost = 1;
   pthread_mutex_unlock(&inspector.lock);
 }

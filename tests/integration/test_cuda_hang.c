@@ -212,6 +212,22 @@ static void program_with_report(void (*call)(void)) {
   caller_end(&c);
 }
 
+// A context is destroyed while the driver does not answer a report on one of its runs. The daemon's
+// memory stays, because the inspector reads it afterwards.
+static void program_of_a_late_answer(void (*call)(void)) {
+  (void)call;
+  CHECK(rondo_test_cuda_run(&job, 0, 0) == RONDO_SUCCESS);
+  rondo_fake_hold("cuMemcpyDtoHAsync");
+  CHECK(rondo_wait(job.ctx[0], job.coll[0][0], RONDO_LAST_RUN, LATE_NS) == RONDO_ERR_TIMEOUT);
+  CHECK(rondo_fake_held() == 1);
+  CHECK(rondo_test_cuda_close(&job, RONDO_DESTROY_ABORT) == RONDO_SUCCESS);
+  CHECK(rondo_fake_held() == 1);
+  const uint64_t contexts = rondo_fake_live().contexts;
+  CHECK(contexts == RANKS + 1); // those of the program, and that of the lost daemon
+  rondo_fake_hold(NULL);
+  nap(LATE_NS);
+}
+
 // Rank 0 has another run, which no stream waits for and which needs the launcher. Those of rank 1
 // need theirs.
 static void program_with_untied_runs(void (*call)(void)) {
@@ -399,6 +415,12 @@ static void a_report_is_written_while_memory_is_freed(void **state) {
   try_readings(program_with_report, call_free);
 }
 
+static void a_context_is_destroyed_before_a_report_is_answered(void **state) {
+  (void)state;
+  const struct program p = {program_of_a_late_answer, NULL, options_with(0)};
+  assert_int_equal(program_try(&p), 0);
+}
+
 static void memory_is_freed_all_the_time(void **state) {
   (void)state;
   try_readings(program_of_rounds, call_all_the_time);
@@ -452,6 +474,7 @@ int main(int argc, char **argv) {
       TEST(a_kernel_is_loaded_before_a_run),
       TEST(a_launcher_that_is_held_up_holds_up_no_other),
       TEST(a_report_is_written_while_memory_is_freed),
+      TEST(a_context_is_destroyed_before_a_report_is_answered),
       TEST(memory_is_freed_all_the_time),
       TEST(memory_is_freed_between_the_ends_of_two_blocks),
       TEST(memory_is_freed_while_three_streams_wait),
