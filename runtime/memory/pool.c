@@ -9,6 +9,8 @@
 #include "runtime/memory/pool.h"
 #include "runtime/memory/range.h"
 
+#define LEAST_SHIFT 9 // 512 bytes: sizes are multiples of RONDO_LINE_BYTES
+
 void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
                      struct rondo_arena *arena) {
   memset(pool, 0, sizeof *pool);
@@ -66,11 +68,24 @@ static void pool_free_memory(struct rondo_pool *pool, struct rondo_place at, voi
     at.device->driver->free(at.device, at.kind, memory);
 }
 
+// There are few sizes, so that free pieces fit later requests: four between a power of two and the
+// next, so that at most a fifth of a piece is wasted.
+static uint64_t class_bytes(uint32_t k) {
+  return (UINT64_C(4) + k % 4) << (LEAST_SHIFT - 2 + k / 4);
+}
+
+static uint32_t size_class(uint64_t bytes) {
+  uint32_t k = 0;
+  while (k < RONDO_POOL_CLASSES - 1 && class_bytes(k) < bytes)
+    k++;
+  return k;
+}
+
 static uint64_t shelf_bytes(const struct rondo_pool_shelf *shelf) {
   uint64_t bytes = 0;
   for (uint32_t k = 0; k < RONDO_POOL_CLASSES; k++)
     for (const struct rondo_pool_piece *piece = shelf->free[k]; piece; piece = piece->next)
-      bytes += UINT64_C(1) << k;
+      bytes += class_bytes(k);
   return bytes;
 }
 
@@ -153,14 +168,6 @@ static struct rondo_pool_piece *piece_create(struct rondo_pool *pool, struct ron
   return NULL;
 }
 
-// Sizes are powers of two, so that free pieces fit later requests.
-static uint32_t size_class(uint64_t bytes) {
-  uint32_t k = 8;
-  while (k < RONDO_POOL_CLASSES - 1 && (UINT64_C(1) << k) < bytes)
-    k++;
-  return k;
-}
-
 static bool is_same_place(struct rondo_place a, struct rondo_place b) {
   return a.device == b.device && a.kind == b.kind && a.node == b.node;
 }
@@ -184,7 +191,7 @@ static struct rondo_pool_piece *pool_add_piece(struct rondo_pool *pool, struct r
 void *rondo_pool_alloc(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
                        uint64_t *got_bytes, struct rondo_pool_want *want) {
   uint32_t k = size_class(bytes);
-  uint64_t size = UINT64_C(1) << k;
+  uint64_t size = class_bytes(k);
   if (bytes > size || pool->used_bytes + size > pool->limit_bytes)
     return NULL;
   struct rondo_pool_shelf *shelf = pool_find_shelf(pool, at);

@@ -18,7 +18,7 @@ struct rondo_arena;
 struct rondo_pins;
 struct rondo_range;
 
-#define RONDO_POOL_CLASSES 48u
+#define RONDO_POOL_CLASSES 160u
 
 // More kinds of places for pieces, after enum rondo_memory_kind: memory that devices and peers of
 // this machine share.
@@ -52,7 +52,7 @@ struct rondo_pool_want {
 struct rondo_pool_shelf {
   struct rondo_pool_shelf *next;
   struct rondo_place at;
-  struct rondo_pool_piece *free[RONDO_POOL_CLASSES]; // by power of two
+  struct rondo_pool_piece *free[RONDO_POOL_CLASSES]; // by size
 };
 
 struct rondo_pool {
