@@ -108,7 +108,8 @@ static void ring_halves_build(const struct rondo_plan_request *q, struct rondo_p
   ring_peers_set(plan, rank, n);
   if (reduces) {
     op_append(plan, SEND, 1, ring_before(rank, 1, n));
-    op_append(plan, RECV_REDUCE_SEND, n - 2, ring_before(rank, 2, n));
+    op_append(plan, plan->keeps_sums ? RECV_REDUCE_COPY_SEND : RECV_REDUCE_SEND, n - 2,
+              ring_before(rank, 2, n));
   }
   op_append(plan, between | (gathers ? RONDO_PRIM_SEND : 0), 1, rank);
   if (gathers) {
@@ -448,6 +449,7 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
   plan->nranks = request->nranks;
   plan->by_value = (uint32_t)rondo_plan_is_by_value(request->algorithm);
   bool is_split = request->kind == RONDO_ALL_REDUCE && request->algorithm == RONDO_ALGORITHM_RING;
+  plan->keeps_sums = is_split && request->keeps_sums;
   plan->chunk_count = is_split || rondo_plan_has_parts(request->kind) ? request->nranks : 1;
   if (request->nranks == 1)
     build = single_build;

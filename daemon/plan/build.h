@@ -14,6 +14,9 @@ struct rondo_plan_request {
   uint32_t rank;
   uint32_t nranks; // at least 1
   uint32_t root;   // used by reduce, broadcast, gather and scatter; the sender of a send-recv
+  // Ring all-reduce: true if the rank keeps the partial sums that it sends in its receive buffer,
+  // so that its slots can refer to all that it sends. Ranks need not agree on it.
+  bool keeps_sums;
 };
 
 // Builds the plan of one rank. A group of one rank gets one COPY op, or none for a barrier. The

@@ -80,7 +80,8 @@ struct rondo_plan {
   uint32_t op_count;
   uint32_t chunk_count; // chunks of a loop: nranks, or 1
   uint32_t nranks;
-  uint32_t by_value; // 1: slots carry copies, never references
+  uint32_t by_value;   // 1: slots carry copies, never references
+  uint32_t keeps_sums; // 1: see struct rondo_plan_request
   struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS];
 };

@@ -377,10 +377,11 @@ static bool references_check(const struct machine *m, const struct step *step, u
 }
 
 // Whether what this step puts into output chunk `index` is on the way to the result: the next op of
-// the loop that puts anything there adds to it, or an op before that one has passed it on.
+// the loop that puts anything there adds to it, or this op or one before that one has passed it on.
 static bool is_continued(const struct machine *m, const struct step *step, uint32_t index) {
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
-  bool passed_on = false;
+  const int kept = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_SEND;
+  bool passed_on = plan->keeps_sums && (step->op->primitive & kept) == kept;
   for (uint32_t i = step->at.op; i < plan->op_count; i++) {
     const struct rondo_plan_op *op = &plan->ops[i];
     bool takes = op->primitive & RONDO_PRIM_RESULT, puts = op->primitive & RONDO_PRIM_COPY;

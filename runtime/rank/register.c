@@ -309,8 +309,8 @@ static void context_fill(const struct rondo_coll *coll, uint32_t block,
 
 static int coll_build_plan(struct rondo_coll *coll) {
   const struct rondo_registration *r = &coll->registration;
-  struct rondo_plan_request request = {coll->desc.kind, r->shape.algorithm, r->position, r->nranks,
-                                       coll->desc.root};
+  struct rondo_plan_request request = {coll->desc.kind, r->shape.algorithm, r->position,
+                                       r->nranks,       coll->desc.root,    r->shape.keeps_sums};
   int status = rondo_plan_build(&request, &coll->plan);
   if (status == RONDO_SUCCESS)
     return RONDO_SUCCESS;
@@ -331,6 +331,7 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
   limits.slot_bytes = rank->cfg.slot_bytes;
   if (!limits.algorithms[coll->desc.kind])
     limits.algorithms[coll->desc.kind] = rank->algorithms[coll->desc.kind];
+  limits.shares_memory = !rank->job->membership && !rank->member.device->driver->reach;
   r->shape = rondo_shape_make(&coll->desc, r->nranks, &limits);
   int status = coll_build_plan(coll);
   if (status != RONDO_SUCCESS)

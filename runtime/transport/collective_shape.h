@@ -2,6 +2,7 @@
 #ifndef RONDO_RUNTIME_TRANSPORT_COLLECTIVE_SHAPE_H
 #define RONDO_RUNTIME_TRANSPORT_COLLECTIVE_SHAPE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/plan/geometry_core.h"
@@ -18,6 +19,7 @@ struct rondo_shape {
   uint64_t count;
   uint32_t reference_bytes;
   uint32_t scaled; // 1: this reduction multiplies inputs before sending
+  bool keeps_sums; // see struct rondo_plan_request
 };
 
 // What decides a shape besides the descriptor. Zero: the default.
@@ -28,6 +30,7 @@ struct rondo_shape_limits {
   uint32_t block_bytes;     // a collective takes one block for each of these
   uint32_t reference_bytes; // payloads of at least this are passed by reference
   uint32_t first_sequence;
+  bool shares_memory; // all members are threads of this process, and can read each other's buffers
   uint32_t is_mapped; // tests only: connectors behave as between processes
   // By kind: 1 + the algorithm that is used (enum rondo_algorithm). 0: the choice.
   uint8_t algorithms[RONDO_KIND_COUNT];

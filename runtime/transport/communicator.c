@@ -13,6 +13,9 @@
 #define BLOCK_BYTES 65536u    // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
 #define DIRECT_SLOTS 2u // for algorithms with many peers at once
+// Between threads, all-reduces of at most this many bytes need no memory for partial sums
+// (docs/algorithms.md): those of larger ones are faster in slots, which stay in the caches.
+#define KEPT_SUMS_BYTES (UINT64_C(1) << 20)
 #define LISTED_BYTES                                                                               \
   (UINT64_C(4) << 20)            // payload of a rank's connectors to all peers of an all-to-all-v
 #define LISTED_LEAST_BYTES 4096u // ... but at least this for a chunk
@@ -59,6 +62,11 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   uint64_t chunk_bytes = divide_up(divide_up(bytes, parts), ALIGN_BYTES) * ALIGN_BYTES;
   chunk_bytes = chunk_bytes < ALIGN_BYTES ? ALIGN_BYTES : chunk_bytes;
   chunk_bytes = chunk_bytes > cap_bytes ? cap_bytes : chunk_bytes;
+  shape.keeps_sums = limits->shares_memory && desc->kind == RONDO_ALL_REDUCE && nranks > 2 &&
+                     shape.algorithm == RONDO_ALGORITHM_RING && !shape.scaled &&
+                     bytes <= KEPT_SUMS_BYTES && chunk_bytes >= shape.reference_bytes;
+  if (shape.keeps_sums && !limits->reference_bytes)
+    shape.reference_bytes = RONDO_CONNECTOR_INLINE_BYTES + 1;
   if (desc->kind == RONDO_ALL_TO_ALL_V) {
     shape.blocks = limits->blocks;
     chunk_bytes = shape_listed_chunk_bytes(&shape, cap_bytes);
@@ -153,7 +161,8 @@ static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
   const struct rondo_shape *s = &comm->shape;
   uint32_t from = link->from;
   uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
-  struct rondo_plan_request request = {s->kind, s->algorithm, from, s->nranks, s->root};
+  struct rondo_plan_request request = {s->kind,   s->algorithm, from,
+                                       s->nranks, s->root,      s->keeps_sums};
   struct rondo_plan plan;
   int computes = 0;
   if (chunk_bytes <= RONDO_CONNECTOR_INLINE_BYTES)
@@ -168,7 +177,7 @@ static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
   if (computes || chunk_bytes < communicator_reference_bytes(comm, reach) ||
       link->process != RONDO_HERE || !(reach & RONDO_REACH_PRIVATE))
     return chunk_bytes;
-  return s->reference_bytes;
+  return s->reference_bytes > RONDO_CONNECTOR_INLINE_BYTES + 1 ? s->reference_bytes : 0;
 }
 
 struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,

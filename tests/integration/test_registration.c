@@ -231,6 +231,34 @@ static void an_id_may_come_back_as_something_else(void **state) {
   rondo_test_job_close(&job);
 }
 
+// Between threads, partial sums of an all-reduce lie in the receive buffers, in place and out of
+// place, so that a thousand gradients take little memory.
+static void sums_of_a_mebibyte_take_no_connector_memory(void **state) {
+  (void)state;
+  enum { MEMBERS = 8, COUNT = 262144, COLLS = 4, MOST_BYTES = COLLS * 16384 };
+  static int32_t send[MEMBERS][COUNT];
+  static int32_t recv[MEMBERS][COUNT];
+  struct rondo_collective coll[COLLS][MEMBERS];
+  rondo_test_job_open(&job, MEMBERS, NULL);
+  for (uint32_t i = 0; i < COLLS; i++) {
+    bool in_place = i % 2;
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+      coll[i][r] = enter(r, i, COUNT - i, everybody);
+      for (uint32_t k = 0; k < COUNT; k++)
+        send[r][k] = recv[r][k] = (int32_t)(r * k + i);
+    }
+    for (uint32_t r = 0; r < MEMBERS; r++)
+      submit(r, coll[i][r], in_place ? recv[r] : send[r], recv[r]);
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+      await(r, coll[i][r]);
+      for (uint32_t k = 0; k < COUNT - i; k++)
+        assert_int_equal(recv[r][k], (int32_t)(MEMBERS * (MEMBERS - 1) / 2 * k + MEMBERS * i));
+    }
+  }
+  assert_in_range(connector_bytes(), 1, MOST_BYTES);
+  rondo_test_job_close(&job);
+}
+
 // A rank may be generations ahead of the other: the n-th belongs to the n-th.
 static void generations_match_in_their_order(void **state) {
   (void)state;
@@ -346,6 +374,7 @@ int main(void) {
       RONDO_NAMED_TEST("registration", disjoint_groups_may_share_an_id),
       RONDO_NAMED_TEST("registration", collectives_come_and_go_while_others_run),
       RONDO_NAMED_TEST("registration", an_id_may_come_back_as_something_else),
+      RONDO_NAMED_TEST("registration", sums_of_a_mebibyte_take_no_connector_memory),
       RONDO_NAMED_TEST("registration", generations_match_in_their_order),
       RONDO_NAMED_TEST("registration", ten_thousand_collectives_fit_a_process),
       RONDO_NAMED_TEST("registration", an_id_is_found_while_it_is_registered),

@@ -30,7 +30,7 @@ struct expected_op {
 
 static struct rondo_plan plan_of(int kind, int algorithm, uint32_t rank, uint32_t n,
                                  uint32_t root) {
-  struct rondo_plan_request request = {kind, algorithm, rank, n, root};
+  struct rondo_plan_request request = {kind, algorithm, rank, n, root, false};
   struct rondo_plan plan;
   assert_int_equal(rondo_plan_build(&request, &plan), RONDO_SUCCESS);
   return plan;
@@ -332,30 +332,30 @@ static void group_of_one_is_one_copy_without_peers(void **state) {
 static void refuses_what_is_out_of_range_and_writes_nothing(void **state) {
   (void)state;
   const struct rondo_plan_request bad[] = {
-      {-1, RONDO_ALGORITHM_RING, 0, 2, 0},
-      {RONDO_KIND_COUNT, RONDO_ALGORITHM_RING, 0, 2, 0},
-      {RONDO_ALL_REDUCE, -1, 0, 2, 0},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_COUNT, 0, 2, 0},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 0, 0},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 2, 0},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS + 1, 0},
-      {RONDO_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 2},
-      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX},
-      {RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 0, 2, 2},
-      {RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 0, 2, 2},
-      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 2, 2},
-      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 3, 0}};
+      {-1, RONDO_ALGORITHM_RING, 0, 2, 0, false},
+      {RONDO_KIND_COUNT, RONDO_ALGORITHM_RING, 0, 2, 0, false},
+      {RONDO_ALL_REDUCE, -1, 0, 2, 0, false},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_COUNT, 0, 2, 0, false},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 0, 0, false},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 2, 0, false},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS + 1, 0, false},
+      {RONDO_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 2, false},
+      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX, false},
+      {RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false},
+      {RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false},
+      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false},
+      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 3, 0, false}};
   struct rondo_plan plan, before;
   memset(&before, 0x5a, sizeof(before));
   plan = before;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
     assert_int_equal(rondo_plan_build(&bad[i], &plan), RONDO_ERR_INVALID);
   for (int kind = RONDO_ALL_GATHER; kind < RONDO_KIND_COUNT; kind++) {
-    struct rondo_plan_request tree = {kind, RONDO_ALGORITHM_TREE, 0, 2, 0};
+    struct rondo_plan_request tree = {kind, RONDO_ALGORITHM_TREE, 0, 2, 0, false};
     if (kind != RONDO_BROADCAST)
       assert_int_equal(rondo_plan_build(&tree, &plan), RONDO_ERR_UNSUPPORTED);
   }
-  struct rondo_plan_request good = {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0};
+  struct rondo_plan_request good = {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0, false};
   assert_int_equal(rondo_plan_build(NULL, &plan), RONDO_ERR_INVALID);
   assert_int_equal(rondo_plan_build(&good, NULL), RONDO_ERR_INVALID);
   assert_memory_equal(&plan, &before, sizeof(plan));
@@ -370,7 +370,8 @@ static void refuses_direct_plans_of_more_ranks_than_peers_have_numbers(void **st
     struct rondo_plan plan = plan_of(kinds[i], RONDO_ALGORITHM_DIRECT, 0, most, 0);
     assert_int_equal(plan.send.count + plan.recv.count,
                      (kinds[i] < RONDO_GATHER ? 2 : 1) * (most - 1));
-    const struct rondo_plan_request larger = {kinds[i], RONDO_ALGORITHM_DIRECT, 1, most + 1, 0};
+    const struct rondo_plan_request larger = {kinds[i], RONDO_ALGORITHM_DIRECT, 1, most + 1, 0,
+                                              false};
     assert_int_equal(rondo_plan_build(&larger, &plan), RONDO_ERR_UNSUPPORTED);
   }
 }

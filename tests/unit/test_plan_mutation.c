@@ -29,6 +29,7 @@ enum {
 };
 
 static struct rondo_plan plans[MORE_RANKS];
+static bool keeps_sums; // of the plans to build
 
 static struct rondo_plan_verify_case case_of(int kind, uint32_t n, uint32_t root) {
   return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL};
@@ -39,7 +40,7 @@ static struct rondo_plan_verify_case good(int kind, int algorithm, uint32_t n) {
   struct rondo_plan_verify_case what = case_of(kind, n, 1);
   struct rondo_plan_verify_report report;
   for (uint32_t rank = 0; rank < n; rank++) {
-    struct rondo_plan_request request = {kind, algorithm, rank, n, what.root};
+    struct rondo_plan_request request = {kind, algorithm, rank, n, what.root, keeps_sums};
     assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
   }
   assert_int_equal(rondo_plan_verify(&what, &report), RONDO_SUCCESS);
@@ -641,10 +642,12 @@ static bool op_has_base_alone(const struct rondo_plan_op *op) {
 }
 
 // Changes that mean the same: the stride of an op that is done once, the only chunk of a plan,
-// and whether chunk 0 is counted from the base.
+// whether chunk 0 is counted from the base, and whether a partial sum that is sent is kept.
 static bool op_change_is_neutral(const struct rondo_plan_op *before,
                                  const struct rondo_plan_op *after) {
   int base = (before->primitive ^ after->primitive) & (IN | OUT);
+  if (keeps_sums && before->primitive == (R | ADD | C | S) && after->primitive == (R | ADD | S))
+    return true;
   if (before->primitive != after->primitive)
     return base != 0 && (before->primitive & base) && before->first_chunk == 0;
   if (before->repeat != after->repeat || before->send_peer != after->send_peer ||
@@ -676,7 +679,7 @@ static unsigned op_changes_refuse(const struct rondo_plan_verify_case *what,
 
 static unsigned changes_refuse(int kind, int algorithm, uint32_t n) {
   unsigned refused = 0;
-  struct rondo_plan_request request = {kind, algorithm, 0, n, 1};
+  struct rondo_plan_request request = {kind, algorithm, 0, n, 1, keeps_sums};
   if (rondo_plan_build(&request, &plans[0]) == RONDO_ERR_UNSUPPORTED)
     return 0;
   struct rondo_plan_verify_case what = good(kind, algorithm, n);
@@ -694,6 +697,9 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
     for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
       refused += changes_refuse(kind, algorithm, kind == RONDO_SEND_RECV ? 2 : RANKS);
   }
+  keeps_sums = true;
+  refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, RANKS);
+  keeps_sums = false;
   for (uint32_t n = 2; n < RANKS; n++) {
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, n);
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, n);

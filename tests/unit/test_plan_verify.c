@@ -23,9 +23,11 @@ static uint32_t ranks_max;
 
 static struct rondo_plan plans[RONDO_PLAN_VERIFY_MAX_RANKS];
 
+static bool keeps_sums; // of the plans to build
+
 static void plans_build(int kind, int algorithm, uint32_t n, uint32_t root) {
   for (uint32_t rank = 0; rank < n; rank++) {
-    struct rondo_plan_request request = {kind, algorithm, rank, n, root};
+    struct rondo_plan_request request = {kind, algorithm, rank, n, root, keeps_sums};
     assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
   }
 }
@@ -75,6 +77,13 @@ static void rooted_prove(int kind, int algorithm) {
 static void ring_all_reduce_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING);
+}
+
+static void ring_all_reduce_that_keeps_sums_is_proved(void **state) {
+  (void)state;
+  keeps_sums = true;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING);
+  keeps_sums = false;
 }
 
 static void tree_all_reduce_is_proved(void **state) {
@@ -294,6 +303,7 @@ int main(int argc, char **argv) {
     return 2;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ring_all_reduce_is_proved),
+      cmocka_unit_test(ring_all_reduce_that_keeps_sums_is_proved),
       cmocka_unit_test(tree_all_reduce_is_proved),
       cmocka_unit_test(doubling_all_reduce_is_proved),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
