@@ -41,7 +41,7 @@
 struct rondo_slot {
   uint32_t mark;    // sequence number + 1 of what it holds
   uint32_t bytes;   // of the payload, and RONDO_SLOT_REFERENCE
-  uint64_t address; // of a reference, the producer's; else unused
+  uint64_t address; // of a reference, the producer's; else the word
   uint8_t data[RONDO_CONNECTOR_INLINE_BYTES];
 };
 static_assert(sizeof(struct rondo_slot) == 64, "shared layout");
@@ -170,6 +170,17 @@ RONDO_FN bool rondo_connector_has_no_references(const struct rondo_endpoint *e) 
   return rondo_endpoint_connector(e)->reference_bytes == UINT32_MAX;
 }
 
+// Beside its payload a slot can hold a word, where the payload is not. The producer writes the word
+// before it publishes the slot. `is_reference`: the slot will be published as a reference.
+RONDO_FN void rondo_connector_put_word(const struct rondo_endpoint *e, bool is_reference,
+                                       uint64_t word) {
+  struct rondo_slot *slot = rondo_connector_slot(rondo_endpoint_connector(e), e->sequence);
+  if (is_reference)
+    *(uint64_t *)(void *)slot->data = word;
+  else
+    slot->address = word;
+}
+
 // Producer: makes the reserved slot visible. `reference` is null, or the memory that the slot
 // refers to. On a GPU one thread calls it, after all threads have written the payload.
 RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *reference,
@@ -200,6 +211,13 @@ RONDO_FN const struct rondo_slot *rondo_connector_try_peek(const struct rondo_en
 
 RONDO_FN bool rondo_slot_is_reference(const struct rondo_slot *slot) {
   return (slot->bytes & RONDO_SLOT_REFERENCE) != 0;
+}
+
+// Consumer: the word of the slot that it has peeked at. Unspecified if the producer wrote none.
+RONDO_FN uint64_t rondo_slot_word(const struct rondo_slot *slot) {
+  if (rondo_slot_is_reference(slot))
+    return *(const uint64_t *)(const void *)slot->data;
+  return slot->address;
 }
 
 // Consumer: where the payload of the slot that it has peeked at is.

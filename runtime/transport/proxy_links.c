@@ -131,6 +131,7 @@ void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *li
   link->received++;
   link_add_uncredited(p, link);
   rondo_proxy_count(&p->counters.slots_received);
+  rondo_connector_put_word(&end, false, head->count);
   rondo_connector_publish(&end, NULL, head->bytes);
   rondo_proxy_link_notify(p, link);
 }

@@ -93,6 +93,7 @@ int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, 
   f->to = link->config.process;
   f->head =
       (struct rondo_proxy_head){.link = link->back, .back = link->number, .bytes = slot->bytes};
+  f->head.count = rondo_slot_word(slot);
   f->head.sequence = connector->end.sequence;
   f->head.block = (uint16_t)block;
   f->head.type = RONDO_PROXY_DATA;

@@ -19,7 +19,7 @@ struct rondo_proxy_head {
   uint64_t token; // of the receiving process; only members of the job know it
   uint64_t link;  // the receiver's number of the link
   uint64_t back;  // the sender's number of the link
-  uint64_t count; // CLOSE: slots sent in all
+  uint64_t count; // CLOSE: slots sent in all; DATA: the word of the slot
   uint32_t from;  // the sending process
   uint32_t sequence;
   uint32_t bytes; // of the payload

@@ -149,6 +149,32 @@ static void passes_references_without_copying(void **state) {
   rig_fini(&r);
 }
 
+// The word takes no place from a payload of any size, and none from a reference.
+static void passes_a_word_beside_the_payload(void **state) {
+  (void)state;
+  static const unsigned char theirs[1000] = {42};
+  struct rig r;
+  rig_init(&r, 0);
+  for (uint32_t n = 0; n < 20; n++) {
+    uint64_t word = UINT64_C(0xfedcba9876543210) + n;
+    const struct rondo_slot *slot;
+    rondo_connector_put_word(&r.producer, true, word);
+    rondo_connector_publish(&r.producer, theirs, sizeof theirs);
+    slot = rondo_connector_try_peek(&r.consumer);
+    assert_non_null(slot);
+    assert_true(rondo_slot_word(slot) == word);
+    assert_ptr_equal(rondo_slot_payload(&r.consumer, slot), theirs);
+    rondo_connector_consume(&r.consumer);
+    rondo_connector_put_word(&r.producer, false, ~word);
+    send_number(&r.producer, n);
+    slot = rondo_connector_try_peek(&r.consumer);
+    assert_non_null(slot);
+    assert_true(rondo_slot_word(slot) == ~word);
+    expect_number(&r.consumer, n);
+  }
+  rig_fini(&r);
+}
+
 static void only_what_lies_in_the_range_is_referred_to(void **state) {
   (void)state;
   static const unsigned char theirs[100];
@@ -448,6 +474,7 @@ int main(void) {
       RONDO_NAMED_TEST("connector", small_payloads_lie_beside_the_mark),
       RONDO_NAMED_TEST("connector", passes_every_size),
       RONDO_NAMED_TEST("connector", passes_references_without_copying),
+      RONDO_NAMED_TEST("connector", passes_a_word_beside_the_payload),
       RONDO_NAMED_TEST("connector", only_what_lies_in_the_range_is_referred_to),
       RONDO_NAMED_TEST("connector", a_run_that_fails_waits_for_its_reader_in_one_process),
       RONDO_NAMED_TEST("connector",

@@ -60,6 +60,9 @@ static void slots_may_arrive_in_any_order(void **state) {
   struct rondo_proxy_head second = data(l, UINT32_MAX, SMALL);
   struct rondo_proxy_head first = data(l, UINT32_MAX - 1, SMALL);
   struct rondo_proxy_head third = data(l, 0, 0);
+  first.count = 100;
+  second.count = 101;
+  third.count = 102;
   assert_true(arrive(&second) && arrive(&first));
   assert_false(arrive(&third)); // nothing is to land
   rondo_hand_land(0, 2, RONDO_SUCCESS);
@@ -69,6 +72,7 @@ static void slots_may_arrive_in_any_order(void **state) {
     const struct rondo_slot *slot = peek(l);
     assert_non_null(slot);
     assert_int_equal(slot->bytes, i < 2 ? SMALL : 0);
+    assert_true(rondo_slot_word(slot) == 100 + i);
     if (i < 2)
       assert_int_equal(*(const uint8_t *)rondo_slot_payload(&l->ends[0], slot), i + 1);
     rondo_connector_consume(&l->ends[0]);
