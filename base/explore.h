@@ -41,7 +41,9 @@ enum rondo_fault {
   RONDO_FAULT_JOURNAL_SKIPS,    // a rank that is ahead overwrites calls that were not compared
   RONDO_FAULT_COMM_FAILS_ALONE, // a failed communicator does not tell its collectives
   RONDO_FAULT_EVICTS_IDLE,      // a cache evicts by what has ended
-  RONDO_FAULT_EXCHANGE_CACHED,  // an uneven all-to-all is found by its signature
+  RONDO_FAULT_EMPTY_UNTOLD,     // an empty part of an all-to-all-v sends no slot
+  RONDO_FAULT_COUNTS_UNCHECKED, // a part of another size than expected is taken
+  RONDO_FAULT_PARTS_KEPT,       // a run of an all-to-all-v has the parts of the run before
   RONDO_FAULT_CLOSE_UNCOUNTED,  // a link is closed before all that was sent has arrived
   RONDO_FAULT_MIRROR_EARLY,     // a slot is reused while the proxy sends from it
   RONDO_FAULT_LOSS_UNTOLD,      // a lost process is taken for one that has left

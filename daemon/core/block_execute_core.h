@@ -41,6 +41,8 @@ RONDO_FN bool rondo_context_run_ops(struct rondo_block *b, struct rondo_active_s
          c->state.phase == RONDO_PHASE_OPS) {
     RONDO_TIMED_BEGIN(began);
     b->attempt = (uint32_t)rondo_primitive_attempt(c, looks, &moved_bytes);
+    if (b->attempt == RONDO_ATTEMPT_MISMATCH)
+      rondo_context_fail(c, RONDO_ERR_MISMATCH);
     if (b->attempt != RONDO_ATTEMPT_DONE)
       break;
     rondo_context_advance(c);
@@ -86,6 +88,18 @@ RONDO_FN bool rondo_context_leave_peers(struct rondo_task_context *c) {
   return c->state.repeat != before;
 }
 
+// Begins the plan of a run that may move data.
+RONDO_FN void rondo_context_begin_plan(struct rondo_task_context *c) {
+  if (rondo_geometry_is_empty(&c->fixed.geometry)) {
+    c->state.phase = RONDO_PHASE_ENDED;
+  } else if (c->fixed.geometry.listed && !rondo_listed_try_begin(c)) {
+    rondo_context_fail(c, RONDO_ERR_MISMATCH);
+  } else {
+    c->state.phase = RONDO_PHASE_OPS;
+    rondo_context_bind(c);
+  }
+}
+
 // Handles the phases around the plan. Returns true if anything moved.
 RONDO_FN bool rondo_context_change_phase(struct rondo_task_context *c) {
   int is_open = 0;
@@ -97,10 +111,7 @@ RONDO_FN bool rondo_context_change_phase(struct rondo_task_context *c) {
   if (verdict != RONDO_SUCCESS) {
     rondo_context_fail(c, verdict);
   } else if (before == RONDO_PHASE_GATE && is_open && rondo_run_is_due(&c->state.run)) {
-    bool empty = rondo_geometry_is_empty(&c->fixed.geometry);
-    c->state.phase = empty ? RONDO_PHASE_ENDED : RONDO_PHASE_OPS;
-    if (!empty)
-      rondo_context_bind(c);
+    rondo_context_begin_plan(c);
   } else if (before == RONDO_PHASE_DRAIN && RONDO_FAULT(NO_DRAIN)) {
     c->state.phase = RONDO_PHASE_ENDED;
   } else if (before == RONDO_PHASE_DRAIN || before == RONDO_PHASE_FAILING) {

@@ -6,6 +6,7 @@
 #define RONDO_DAEMON_CORE_PRIMITIVE_CORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/core/context_core.h"
@@ -15,7 +16,8 @@ enum rondo_attempt {
   RONDO_ATTEMPT_DONE = 0,
   RONDO_ATTEMPT_NO_CREDIT = 1, // the send connector is full
   RONDO_ATTEMPT_NO_DATA = 2,   // the recv connector is empty
-  RONDO_ATTEMPT_SHUT = 3       // the communicator failed; the receive buffer is unspecified
+  RONDO_ATTEMPT_SHUT = 3,      // the communicator failed; the receive buffer is unspecified
+  RONDO_ATTEMPT_MISMATCH = 4   // the sender's part is not the one that this rank expects
 };
 
 // What one attempt works on.
@@ -25,6 +27,8 @@ struct rondo_chunk_view {
   const void *local;     // in the user's send buffer; with RESULT in the receive buffer
   void *out;             // in the user's receive buffer
   const void *incoming;  // payload of what was received, or null
+  // Listed, in the first loop: what the op sends or receives of this part in all. Else null.
+  const struct rondo_span *part;
 };
 
 RONDO_FN uint64_t rondo_chunk_offset(const struct rondo_task_context *c, struct rondo_span span,
@@ -48,7 +52,7 @@ RONDO_FN struct rondo_span rondo_chunk_place(const struct rondo_task_context *c,
 
 // True if both ranks skip the chunk.
 RONDO_FN bool rondo_chunk_is_absent(const struct rondo_task_context *c) {
-  if (!c->fixed.geometry.listed)
+  if (!c->fixed.geometry.listed || (c->state.loop == 0 && !RONDO_FAULT(EMPTY_UNTOLD)))
     return false;
   return rondo_chunk_place(c, rondo_context_op(c)->primitive & RONDO_PRIM_RECV).count == 0;
 }
@@ -58,9 +62,14 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
   uint32_t chunk = rondo_chunk_index(c);
   uint64_t in_at, out_at;
   v->op = op;
+  v->part = NULL;
   if (c->fixed.geometry.listed) {
+    const struct rondo_geometry *g = &c->fixed.geometry;
     struct rondo_span in = rondo_chunk_place(c, 0);
     struct rondo_span out = rondo_chunk_place(c, 1);
+    uint32_t at = op->primitive & RONDO_PRIM_RECV ? g->chunk_count + chunk : chunk;
+    if (c->state.loop == 0)
+      v->part = &rondo_listed_places(rondo_geometry_listed(g))[at];
     v->count = op->primitive & RONDO_PRIM_RECV ? out.count : in.count;
     in_at = in.offset * c->fixed.elem_bytes;
     out_at = out.offset * c->fixed.elem_bytes;
@@ -132,6 +141,8 @@ RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
 // Publishes the reserved slot, with its payload memory or with a reference.
 RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct rondo_chunk_view *v,
                                   const void *reference) {
+  if (v->part)
+    rondo_connector_put_word(&c->state.send, reference != NULL, v->part->count);
   rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
   if (reference) {
     c->state.references |= RONDO_REFERENCES_PUBLISHED;
@@ -174,6 +185,36 @@ RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, const struct ron
   return true;
 }
 
+// The source of the current run's parts. Only if the block's own copy has one.
+RONDO_FN struct rondo_listed *rondo_listed_source(const struct rondo_task_context *c) {
+  const struct rondo_geometry *g = &c->fixed.geometry;
+  uint64_t at = c->state.run.number % RONDO_DEVICE_RUNS * rondo_listed_bytes(g->chunk_count);
+  return (struct rondo_listed *)(uintptr_t)(rondo_geometry_listed(g)->source + at);
+}
+
+// Prepares the parts of the run that begins. Returns false if an earlier run has refused a part:
+// the connectors still hold what that run did not take.
+RONDO_FN bool rondo_listed_try_begin(const struct rondo_task_context *c) {
+  struct rondo_listed *own = rondo_geometry_listed(&c->fixed.geometry);
+  if (own->refused)
+    return false;
+  if (own->source && !RONDO_FAULT(PARTS_KEPT))
+    rondo_move_copy(&own->most_elems, NULL, &rondo_listed_source(c)->most_elems,
+                    rondo_listed_bytes(c->fixed.geometry.chunk_count) -
+                        offsetof(struct rondo_listed, most_elems));
+  return true;
+}
+
+// Notes that the current chunk's sender has a part of `told_elems`, and that this is wrong.
+RONDO_FN void rondo_listed_refuse(const struct rondo_task_context *c, uint64_t told_elems) {
+  struct rondo_listed *own = rondo_geometry_listed(&c->fixed.geometry);
+  own->refused = rondo_chunk_index(c) + 1;
+  if (!own->source)
+    return;
+  rondo_store_relaxed_u64(&rondo_listed_source(c)->told_elems, told_elems); // other blocks do, too
+  rondo_store_relaxed_u32(&rondo_listed_source(c)->refused, own->refused);
+}
+
 // Tries to execute the current chunk, and checks up to `looks` times for its data. Returns enum
 // rondo_attempt. RONDO_ATTEMPT_DONE: the chunk has been moved, its size added to `moved_bytes`, and
 // its slot freed; the caller advances. Else nothing has changed that another rank sees.
@@ -197,6 +238,10 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     if (!slot)
       return RONDO_ATTEMPT_NO_DATA;
     guarded = rondo_slot_is_reference(slot);
+    if (v.part && rondo_slot_word(slot) != v.part->count && !RONDO_FAULT(COUNTS_UNCHECKED)) {
+      rondo_listed_refuse(c, rondo_slot_word(slot));
+      return RONDO_ATTEMPT_MISMATCH;
+    }
   }
   if (guarded && !rondo_connector_try_begin_reading(&c->state.recv)) {
     (void)rondo_connector_try_end_reading(&c->state.recv);

@@ -7,14 +7,16 @@
 //     chunk k of loop l is [k × segment + begin + l × chunk_elems, + up to chunk_elems)
 //   listed (all-to-all-v; each rank has a part of each buffer, with its own offset and size):
 //     chunk k of loop l has up to chunk_elems elements of part k, from begin + l × segment on;
-//     `begin` differs from block to block. If a part has ended, its chunk is absent: both ranks
-//     skip it, and it takes no slot.
+//     `begin` differs from block to block. The chunks of the first loop are always there, also
+//     empty ones: their slots say how many elements the part has. After that, if a part has ended,
+//     its chunk is absent: both ranks skip it, and it takes no slot.
 //   split (all-reduce): the chunks of a loop follow each other without gaps,
 //     chunk k of loop l is [begin + l × n × chunk_elems + k × c, + up to c), where c is
 //     chunk_elems, or less in the last loop, so that its chunks have equal sizes.
 #ifndef RONDO_DAEMON_PLAN_GEOMETRY_CORE_H
 #define RONDO_DAEMON_PLAN_GEOMETRY_CORE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,9 +26,7 @@ struct rondo_geometry {
   uint64_t begin, end; // this block's elements, within a segment or within the whole
   // Distance in elements from one chunk to the next; listed: from one loop to the next; 0: split.
   uint64_t segment;
-  // Address of 2 × chunk_count × struct rondo_span: what goes to each rank, then what comes from
-  // each; 0: not listed.
-  uint64_t listed;
+  uint64_t listed;      // address of the block's struct rondo_listed; 0: not listed
   uint32_t chunk_elems; // maximum size of a chunk; never 0
   uint32_t chunk_count; // chunks of a loop
   uint32_t align_elems; // split: chunk sizes are multiples of this, except the last
@@ -38,12 +38,46 @@ struct rondo_span {
   uint64_t count;  // elements; may be 0
 };
 
+// The parts of an all-to-all-v. Followed in memory by 2 × chunk_count × struct rondo_span: what
+// goes to each rank, then what comes from each.
+//
+// The parts are those of every run, or each run has its own. In the second case the CPU writes the
+// parts of a run to a source, and each block copies them from there when it begins the run. A block
+// that refuses what a rank sends says so in its own copy, which then refuses all later runs, and in
+// the source, where the CPU finds the reason. Blocks refuse the same, because they receive in the
+// same order.
+struct rondo_listed {
+  uint64_t told_elems; // what the refused rank sends to this one
+  uint32_t refused;    // its position + 1; 0: none is
+  uint32_t reserved;
+  uint64_t most_elems; // of the largest part. What is copied begins here.
+  uint64_t source;     // address of a struct rondo_listed for each run on the device; 0: none
+};
+static_assert(sizeof(struct rondo_listed) == 32, "shared layout");
+
+RONDO_FN uint64_t rondo_listed_bytes(uint32_t chunk_count) {
+  return sizeof(struct rondo_listed) + 2 * (uint64_t)chunk_count * sizeof(struct rondo_span);
+}
+
+RONDO_FN struct rondo_span *rondo_listed_places(struct rondo_listed *listed) {
+  return (struct rondo_span *)(listed + 1);
+}
+
+RONDO_FN struct rondo_listed *rondo_geometry_listed(const struct rondo_geometry *g) {
+  return (struct rondo_listed *)(uintptr_t)g->listed;
+}
+
 // Number of loops of the block; 0 if its range is empty.
 RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
   uint64_t per_loop = (uint64_t)g->chunk_elems * g->chunk_count;
-  if (g->segment)
-    per_loop = g->listed ? g->segment : g->chunk_elems;
   uint64_t elems = g->end - g->begin;
+  if (g->segment && g->listed) {
+    uint64_t most = rondo_geometry_listed(g)->most_elems;
+    per_loop = g->segment;
+    elems = most > g->begin ? most - g->begin : 1; // the first loop tells the sizes
+  } else if (g->segment) {
+    per_loop = g->chunk_elems;
+  }
   if (elems <= per_loop) // a small collective skips the division
     return elems > 0;
   return (elems + per_loop - 1) / per_loop;
@@ -54,11 +88,11 @@ RONDO_FN bool rondo_geometry_is_empty(const struct rondo_geometry *g) { return g
 
 RONDO_FN uint64_t rondo_geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-// Listed: the elements of part `place` (below 2 × chunk_count) in loop `loop`; none if it is
-// absent.
+// Listed: the elements of part `place` (below 2 × chunk_count) in loop `loop`; none if the part has
+// ended.
 RONDO_FN struct rondo_span rondo_geometry_place(const struct rondo_geometry *g, uint64_t loop,
                                                 uint32_t place) {
-  struct rondo_span span = ((const struct rondo_span *)(uintptr_t)g->listed)[place];
+  struct rondo_span span = rondo_listed_places(rondo_geometry_listed(g))[place];
   uint64_t at = rondo_geometry_min(g->begin + loop * g->segment, span.count);
   span.offset += at;
   span.count = rondo_geometry_min(span.count - at, g->chunk_elems);

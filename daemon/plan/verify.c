@@ -197,9 +197,13 @@ static uint32_t output_identity(const struct rondo_plan_verify_case *what, uint3
   return is_scattered(what) ? rank : index;
 }
 
-// Loops in which rank `from` has a chunk for rank `to`.
+// Loops in which rank `from` has a chunk for rank `to`: the chunk of the first loop tells the size
+// of the part, so it is never absent.
 static uint64_t pair_loops(const struct rondo_plan_verify_case *what, uint32_t from, uint32_t to) {
-  return what->pair_loops ? what->pair_loops[(size_t)from * what->nranks + to] : what->loops;
+  if (!what->pair_loops)
+    return what->loops;
+  uint32_t loops = what->pair_loops[(size_t)from * what->nranks + to];
+  return loops ? loops : 1;
 }
 
 // Loops that a rank makes in all: as many as any of its pairs has.

@@ -46,8 +46,9 @@ struct rondo_plan_verify_case {
   int in_place;    // 1: the buffers are in place as rondo_run defines it; not for all-to-all
   uint64_t seed;   // 0: the ranks in turn; else the seed of a random order
   const struct rondo_plan *plans; // `nranks` of them, by position
-  // All-to-all-v: entry [from × nranks + to] is the number of loops (at most `loops`) in which the
-  // pair has a chunk. Null: all loops.
+  // All-to-all-v: entry [from × nranks + to] is the number of loops (at most `loops`) that the part
+  // of the pair fills. The pair has a chunk in each of them, and always in the first loop, also
+  // where the entry is 0. Null: all loops.
   const uint32_t *pair_loops;
 };
 

@@ -94,9 +94,14 @@ int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *
 // Each of the two ranks of a send-recv makes one call. A rank that sends to itself makes one call
 // with both buffers.
 //
-// Two calls are equal if kind, count, type, reduction, root and peer are equal. Three kinds of call
-// always register a new collective: an all-to-all-v and a call with RONDO_PREMUL_SUM (each rank has
-// its own counts or factor), and a call that is captured.
+// Two calls are equal if kind, count, type, reduction, root and peer are equal. Two all-to-all-vs
+// of one type are equal, whatever the numbers in their arrays. Two kinds of call always register a
+// new collective: a call with RONDO_PREMUL_SUM (each rank has its own factor), and a call that is
+// captured.
+//
+// If a rank sends another number of elements in an all-to-all-v than the receiver expects, the
+// receiver's call ends with RONDO_ERR_MISMATCH, and the communicator fails. The sender's call may
+// have succeeded by then.
 // Returns RONDO_SUCCESS, or one of the following; then the callback is not called:
 // a status of rondo_register or rondo_run; after RONDO_ERR_FULL or RONDO_ERR_NO_MEMORY the same
 //   call may be made again;

@@ -8,13 +8,13 @@
 
 int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
               rondo_callback callback, void *arg) {
-  struct rondo_submission s = {{send, recv, callback, arg}, {NULL, 0}, false};
+  struct rondo_submission s = {{send, recv, callback, arg}, {NULL, 0}, false, NULL};
   RONDO_RETURN_PINNED(ctx, "run", rank, rondo_rank_run(rank, coll, &s, NULL));
 }
 
 int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
                         void *recv, void *stream) {
-  struct rondo_submission s = {{send, recv, NULL, NULL}, {NULL, 0}, false};
+  struct rondo_submission s = {{send, recv, NULL, NULL}, {NULL, 0}, false, NULL};
   RONDO_RETURN_PINNED(ctx, "run_on_stream", rank,
                       rondo_rank_run_on_stream(rank, coll, &s, stream, NULL));
 }
@@ -29,7 +29,7 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
   RONDO_RETURN_PINNED(
       ctx, "run_numbered", rank,
-      rondo_rank_run(rank, coll, &(struct rondo_submission){*args, {NULL, 0}, false}, run));
+      rondo_rank_run(rank, coll, &(struct rondo_submission){*args, {NULL, 0}, false, NULL}, run));
 }
 
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,

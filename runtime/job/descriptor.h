@@ -15,7 +15,8 @@ struct rondo_descriptor {
   uint32_t first_rank, last_rank; // of the group, for texts
   uint32_t blocks, chunk_elems, slot_count;
   uint32_t first_sequence;
-  int32_t algorithm; // enum rondo_algorithm
+  uint16_t algorithm;  // enum rondo_algorithm
+  uint16_t has_counts; // 1: an all-to-all-v with the same counts in each run
 };
 
 // True if the fields have values that a registration in a job of `rank_count` ranks can have.

@@ -15,7 +15,7 @@ static size_t offers_bytes(const struct rondo_message_offers *head) {
 }
 
 size_t rondo_message_offers_bytes(const struct rondo_message_offers *head) {
-  size_t count = head->descriptor.kind == RONDO_ALL_TO_ALL_V ? 2 * (size_t)head->offer_count : 0;
+  size_t count = head->descriptor.has_counts ? 2 * (size_t)head->offer_count : 0;
   return offers_bytes(head) + count * sizeof(uint64_t);
 }
 
@@ -34,7 +34,7 @@ bool rondo_message_offers_decode(const void *bytes, size_t size, uint32_t rank_c
   out->head = h;
   out->offers = (const struct rondo_connector_offer *)((const char *)bytes + sizeof *h);
   out->counts = NULL;
-  if (h->descriptor.kind == RONDO_ALL_TO_ALL_V)
+  if (h->descriptor.has_counts)
     out->counts = (const uint64_t *)((const char *)bytes + offers_bytes(h));
   for (uint32_t i = 0; i < h->offer_count; i++)
     if (out->offers[i].from >= rank_count)

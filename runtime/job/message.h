@@ -33,8 +33,8 @@ enum rondo_message_type {
   RONDO_MESSAGE_ENTRY = 41    // what the sender knows of an entry
 };
 
-// OFFERS. Followed by `offer_count` offers (struct rondo_connector_offer). If the collective is an
-// all-to-all-v, two counts (uint64_t) for each offer follow: what the sender sends to the producer,
+// OFFERS. Followed by `offer_count` offers (struct rondo_connector_offer). If the descriptor
+// `has_counts`, two counts (uint64_t) for each offer follow: what the sender sends to the producer,
 // and what it expects from there.
 struct rondo_message_offers {
   struct rondo_agreement_key key;
@@ -47,7 +47,7 @@ struct rondo_message_offers {
 struct rondo_offers_message {
   const struct rondo_message_offers *head;
   const struct rondo_connector_offer *offers;
-  const uint64_t *counts; // null unless the collective is an all-to-all-v
+  const uint64_t *counts; // null unless the descriptor has_counts
 };
 
 size_t rondo_message_offers_bytes(const struct rondo_message_offers *head);

@@ -58,7 +58,7 @@ static void offers_send_to(const struct visit *v, uint32_t process) {
     if (v->processes[i] == process)
       offers[head->offer_count++] = v->offers[i];
   uint64_t *counts = (uint64_t *)(offers + head->offer_count);
-  for (uint32_t i = 0; i < head->offer_count && r->desc->kind == RONDO_ALL_TO_ALL_V; i++) {
+  for (uint32_t i = 0; i < head->offer_count && head->descriptor.has_counts; i++) {
     uint32_t position = member_position(r, offers[i].from);
     *counts++ = r->desc->send_counts[position];
     *counts++ = r->desc->recv_counts[position];

@@ -39,7 +39,9 @@ struct rondo_descriptor rondo_registration_descriptor(const struct rondo_registr
                                    .chunk_elems = r->shape.chunk_elems,
                                    .slot_count = r->shape.slot_count,
                                    .first_sequence = r->shape.first_sequence,
-                                   .algorithm = r->shape.algorithm};
+                                   .algorithm = (uint16_t)r->shape.algorithm,
+                                   .has_counts = r->desc->kind == RONDO_ALL_TO_ALL_V &&
+                                                 r->desc->send_counts != NULL};
 }
 
 const char *rondo_registration_difference(const struct rondo_registration *a,

@@ -29,12 +29,22 @@ static inline int rondo_id_compare(struct rondo_id a, struct rondo_id b) {
   return a.number < b.number ? -1 : a.number > b.number;
 }
 
+// What a run has refused: the part that a rank sends in an all-to-all-v, because this rank expects
+// another number of elements.
+struct rondo_refusal {
+  uint32_t rank; // the sender
+  int dtype;
+  uint64_t told_elems, expected_elems;
+};
+
 // The owner of registrations that the application has not made itself: one rank's end of a
 // communicator whose calls match by their order. Its registrations fail together.
 struct rondo_owner {
   struct rondo_registration *registrations; // guarded by the job's lock
   char why[RONDO_REASON_BYTES];             // written before `failed`
   uint32_t failed;                          // release: status of the failure, or RONDO_SUCCESS
+  struct rondo_refusal refusal;             // the first one, guarded by the rank's lock
+  uint32_t has_refused;                     // release: 1: `refusal` is written and stays
 };
 
 struct rondo_registration {

@@ -57,6 +57,15 @@ static int call_check_stream(const struct rondo_comm_end *end, const struct call
   return status;
 }
 
+// Gives the counts of an all-to-all-v to its run: the next call may have others.
+static int call_take_counts(const struct rondo_comm_end *end, struct call *c) {
+  struct rondo_collective_desc *d = &c->desc;
+  int status = rondo_exchange_make(d, end->nranks, end->position, &c->submission.exchange);
+  d->send_counts = d->send_displacements = NULL;
+  d->recv_counts = d->recv_displacements = NULL;
+  return status;
+}
+
 // ----------------------------------------------------------------- calling ---
 
 static int call_submit(struct rondo_comm_end *end, struct call *c) {
@@ -105,7 +114,7 @@ static int call_register(struct rondo_comm_end *end, struct rondo_series *series
   const struct rondo_register_request request = {
       .desc = &c->desc,
       .id = {.number = c->desc.id, .space = RONDO_SPACE_COMM},
-      .args = &c->submission.args,
+      .run = &c->submission,
       .owner = &end->owner};
   if (status != RONDO_SUCCESS)
     return status;
@@ -154,6 +163,7 @@ static int call_make(struct rondo_comm_end *end, struct call *c) {
 static int call_make_in_turn(struct rondo_comm_end *end, struct call *c) {
   int status = RONDO_SUCCESS;
   rondo_comm_take_turn(end);
+  rondo_comm_check_refusal(end);
   int failed = rondo_comm_end_state(end);
   if (failed)
     status = RONDO_LOG_REFUSE(failed, "comm_call: key %llu: the communicator has failed: %s",
@@ -172,12 +182,16 @@ int rondo_comm_end_call(struct rondo_comm_end *end, const struct rondo_comm_call
   struct call c = {.request = request, .desc = *request->desc, .submission.args = *request->args};
   int is_capturing = 0;
   int status = call_check_stream(end, &c, &is_capturing);
+  // The runs of a graph have the counts of the capture.
+  if (status == RONDO_SUCCESS && c.desc.kind == RONDO_ALL_TO_ALL_V && !is_capturing)
+    status = call_take_counts(end, &c);
   if (status != RONDO_SUCCESS)
     return status;
   c.signature = rondo_signature_of(request->desc, is_capturing);
   c.desc.group = end->group;
   c.desc.priority = end->priority;
   status = call_make_in_turn(end, &c);
+  free(c.submission.exchange); // null if the run has it
   if (status == RONDO_SUCCESS && ticket)
     *ticket = (struct rondo_ticket){.coll = c.coll, .run = c.run};
   return status;
@@ -220,6 +234,8 @@ static int end_note_run(struct rondo_comm_end *end, const struct rondo_ticket *t
   char why[RONDO_REASON_BYTES] = "";
   bool has_failed = status == RONDO_ERR_MISMATCH || status == RONDO_ERR_ABORTED ||
                     status == RONDO_ERR_PEER || status == RONDO_ERR_SYSTEM;
+  if (has_failed)
+    rondo_comm_check_refusal(end);
   if (!has_failed || rondo_comm_end_state(end))
     return status;
   coll_copy_reason(end->rank, ticket->coll, why);
@@ -276,6 +292,7 @@ int rondo_comm_end_wait_all(struct rondo_comm_end *end, int64_t timeout_ns) {
     uint64_t passed_ns = rondo_now_ns() - begin_ns;
     left_ns = (uint64_t)timeout_ns > passed_ns ? timeout_ns - (int64_t)passed_ns : 0;
   }
+  rondo_comm_check_refusal(end); // by a run that another thread has seen end
   return RONDO_SUCCESS;
 }
 
@@ -293,7 +310,10 @@ int rondo_comm_end_test(struct rondo_comm_end *end, const struct rondo_ticket *t
   rondo_comm_compare_pending(end);
   if (!ticket) {
     rondo_rank_poll(end->rank);
-    return end_find_pending(end, &pending) ? RONDO_IN_PROGRESS : rondo_comm_end_state(end);
+    if (end_find_pending(end, &pending))
+      return RONDO_IN_PROGRESS;
+    rondo_comm_check_refusal(end);
+    return rondo_comm_end_state(end);
   }
   if (!rondo_coll_find(end->rank, ticket->coll))
     return RONDO_SUCCESS;

@@ -75,6 +75,31 @@ static bool end_try_check_detached(struct rondo_comm_end *end, const struct rond
   return true;
 }
 
+// Fails the communicator if a run has refused a part. Returns false if the lock of the job was not
+// free.
+static bool end_try_check_refusal(struct rondo_comm_end *end, int lock_mode) {
+  char why[RONDO_REASON_BYTES];
+  const struct rondo_refusal *r = &end->owner.refusal;
+  uint32_t rank = end->rank->cfg.rank;
+  if (!rondo_load_acquire_u32(&end->owner.has_refused) || // R2
+      rondo_load_relaxed_u32(&end->owner.failed))
+    return true;
+  if (!rondo_journal_lock(end->rank->job, lock_mode))
+    return false;
+  (void)snprintf(why, sizeof why,
+                 "mismatch of an all_to_all_v of %s of communicator %llu: rank %u sends %llu to "
+                 "rank %u; rank %u expects %llu from rank %u",
+                 rondo_dtype_name(r->dtype), (unsigned long long)end->key, r->rank,
+                 (unsigned long long)r->told_elems, rank, rank,
+                 (unsigned long long)r->expected_elems, r->rank);
+  end_fail_and_unlock(end, RONDO_ERR_MISMATCH, why, lock_mode);
+  return true;
+}
+
+void rondo_comm_check_refusal(struct rondo_comm_end *end) {
+  (void)end_try_check_refusal(end, RONDO_JOB_LOCK_WAIT);
+}
+
 // Returns true if nothing is left to compare.
 static bool series_compare(struct rondo_comm_end *end, struct rondo_series *s, int lock_mode) {
   struct rondo_difference d;
@@ -97,7 +122,7 @@ void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *
 static void end_compare(struct rondo_comm_end *end, int lock_mode) {
   if (rondo_load_relaxed_u32(&end->owner.failed))
     return;
-  bool is_complete = true;
+  bool is_complete = end_try_check_refusal(end, lock_mode);
   for (uint32_t i = 0; i < rondo_comm_series_count(end); i++)
     if (end->series[i])
       is_complete &= series_compare(end, end->series[i], lock_mode);

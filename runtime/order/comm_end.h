@@ -168,6 +168,8 @@ bool rondo_comm_has_member(const struct rondo_comm_end *end, uint32_t rank);
 // Compares the calls of a series with those that the neighbours have written by now. The
 // communicator is locked.
 void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *series);
+// Fails the communicator if a run of this rank has refused the part of an all-to-all-v.
+void rondo_comm_check_refusal(struct rondo_comm_end *end);
 // Compares calls that could not be compared before, unless another thread holds the communicator.
 void rondo_comm_compare_pending(struct rondo_comm_end *end);
 // Compares the calls of the rank's communicator `key`, or of all if `key` is null. Takes no lock of

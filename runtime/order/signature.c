@@ -23,8 +23,7 @@ bool rondo_signature_equal(const struct rondo_signature *a, const struct rondo_s
 _Static_assert(sizeof(struct rondo_signature) == 24, "compared as bytes: no padding");
 
 bool rondo_signature_is_cached(const struct rondo_signature *s) {
-  bool is_own = s->kind == RONDO_ALL_TO_ALL_V && !RONDO_FAULT(EXCHANGE_CACHED);
-  return !is_own && s->redop != RONDO_PREMUL_SUM && !s->is_captured;
+  return s->redop != RONDO_PREMUL_SUM && !s->is_captured;
 }
 
 void rondo_signature_print(const struct rondo_signature *s, char *text) {

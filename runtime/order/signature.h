@@ -29,9 +29,8 @@ struct rondo_signature rondo_signature_of(const struct rondo_collective_desc *de
 
 bool rondo_signature_equal(const struct rondo_signature *a, const struct rondo_signature *b);
 
-// True if the next equal call can be a run of the same collective. False for an all-to-all-v, whose
-// counts may change on one rank only, for a scalar, and in a graph, whose runs start when the graph
-// is launched.
+// True if the next equal call can be a run of the same collective. False for a scalar, which each
+// rank has for itself, and in a graph, whose runs start when the graph is launched.
 bool rondo_signature_is_cached(const struct rondo_signature *s);
 
 // Prints a signature, such as "all_reduce of 1024 × float32, sum". Ranks are positions in the

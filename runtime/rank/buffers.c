@@ -3,6 +3,7 @@
 #include "runtime/memory/range.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/rank.h"
+#include "runtime/rank/submit.h"
 
 static bool is_overlapping(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes) {
   return a < b + b_bytes && b < a + a_bytes;
@@ -18,12 +19,18 @@ static bool is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t
 }
 
 struct rondo_buffers rondo_coll_buffers(const struct rondo_coll *coll,
-                                        const struct rondo_run_args *args) {
-  uint32_t used = coll->used_buffers;
-  return (struct rondo_buffers){
-      .id = coll->desc.id,
-      .memory = {used & 1 ? args->send : NULL, used & 2 ? args->recv : NULL},
-      .bytes = {coll->send_bytes, coll->recv_bytes}};
+                                        const struct rondo_submission *s) {
+  struct rondo_buffers b = {.id = coll->desc.id,
+                            .used = coll->used_buffers,
+                            .bytes = {coll->send_bytes, coll->recv_bytes}};
+  if (s->exchange) {
+    b.bytes[0] = s->exchange->send_bytes;
+    b.bytes[1] = s->exchange->recv_bytes;
+    b.used = (b.bytes[0] ? 1u : 0u) | (b.bytes[1] ? 2u : 0u);
+  }
+  b.memory[0] = b.used & 1 ? s->args.send : NULL;
+  b.memory[1] = b.used & 2 ? s->args.recv : NULL;
+  return b;
 }
 
 // True for memory of rondo_mem_alloc that all devices of the job can access.
@@ -52,27 +59,27 @@ int rondo_buffers_check_reach(const struct rondo_rank *rank, const struct rondo_
 }
 
 int rondo_run_check_reach(struct rondo_rank *rank, struct rondo_collective handle,
-                          const struct rondo_run_args *args, bool *is_private) {
+                          const struct rondo_submission *s, bool *is_private) {
   struct rondo_buffers buffers = {0};
   if (!rank->member.device->driver->check_buffer)
     return RONDO_SUCCESS;
   rondo_lock_take(&rank->lock);
   const struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (coll)
-    buffers = rondo_coll_buffers(coll, args);
+    buffers = rondo_coll_buffers(coll, s);
   rondo_lock_give(&rank->lock);
   return rondo_buffers_check_reach(rank, &buffers, is_private);
 }
 
-int rondo_coll_check_buffers(const struct rondo_coll *coll, const struct rondo_run_args *args) {
-  uint32_t used = coll->used_buffers;
-  uintptr_t send = (uintptr_t)args->send;
-  uintptr_t recv = (uintptr_t)args->recv;
-  if (((used & 1) && !send) || ((used & 2) && !recv))
+int rondo_coll_check_buffers(const struct rondo_coll *coll, const struct rondo_submission *s) {
+  const struct rondo_buffers b = rondo_coll_buffers(coll, s);
+  uintptr_t send = (uintptr_t)b.memory[0];
+  uintptr_t recv = (uintptr_t)b.memory[1];
+  if (((b.used & 1) && !send) || ((b.used & 2) && !recv))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: the %s buffer is null",
                             (unsigned long long)coll->desc.id,
-                            (used & 1) && !send ? "send" : "receive");
-  if (used == 3 && is_overlapping(send, coll->send_bytes, recv, coll->recv_bytes) &&
+                            (b.used & 1) && !send ? "send" : "receive");
+  if (b.used == 3 && is_overlapping(send, b.bytes[0], recv, b.bytes[1]) &&
       !is_in_place(coll, send, recv))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "run: id %llu: the buffers overlap, but not in place",

@@ -14,6 +14,7 @@
 #include <rondo/rondo.h>
 
 struct rondo_rank;
+struct rondo_submission;
 
 #define RONDO_COLL_PAGE 256u
 
@@ -32,13 +33,14 @@ struct rondo_run_record {
   uint64_t submitted_ns;
   struct rondo_run_args args;
   struct rondo_tie tie;
-  bool is_private; // other devices may be unable to access the buffers
+  struct rondo_exchange *exchange; // of an all-to-all-v whose runs have their own counts; else null
+  bool is_private;                 // other devices may be unable to access the buffers
 };
 
-// The counts and displacements of an all-to-all-v. The descriptor's arrays point to these copies.
+// The counts and displacements of an all-to-all-v: of a registration, or of a run. Made by malloc.
 struct rondo_exchange {
-  uint64_t max_elems;              // that the rank sends to one rank, or receives from one
-  uint64_t send_elems, recv_elems; // from the start of each buffer to the end of its last part
+  uint64_t most_elems;             // that the rank sends to one rank, or receives from one
+  uint64_t send_bytes, recv_bytes; // from the start of each buffer to the end of its last part
   uint64_t *counts;                // sent to each rank, then received from each rank
   struct rondo_span places[];      // the same with their offsets: nranks, then nranks
 };
@@ -68,8 +70,11 @@ struct rondo_coll {
   uint32_t *members; // ranks of the group, by position
   struct rondo_registration registration;
   struct rondo_plan plan;
-  struct rondo_exchange *exchange; // all-to-all-v; else null
-  void *contexts; // device memory: contexts, ops of the plan, endpoints of its peers
+  struct rondo_exchange *exchange; // all-to-all-v with the same counts in each run; else null
+  // All-to-all-v whose runs have their own counts: shared memory, the source of their parts; else
+  // null.
+  void *parts;
+  void *contexts; // device memory: contexts, ops of the plan, parts, endpoints of its peers
   int failed_status;
   int in_overflow;
   uint32_t holders;                  // calls that keep it registered
@@ -90,16 +95,17 @@ struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
 int rondo_rank_lookup(struct rondo_rank *rank, uint64_t id, struct rondo_collective *handle);
 
 // Checks the buffers of a run: null, or overlapping. Returns RONDO_SUCCESS or RONDO_ERR_INVALID.
-int rondo_coll_check_buffers(const struct rondo_coll *coll, const struct rondo_run_args *args);
+int rondo_coll_check_buffers(const struct rondo_coll *coll, const struct rondo_submission *s);
 
-// The buffers of a run, without its collective. Null: not used.
+// The buffers of a run, without its collective.
 struct rondo_buffers {
-  uint64_t id; // of the collective
-  const void *memory[2];
+  uint64_t id;           // of the collective
+  uint32_t used;         // 1 send, 2 receive, 3 both
+  const void *memory[2]; // null: not used
   uint64_t bytes[2];
 };
 struct rondo_buffers rondo_coll_buffers(const struct rondo_coll *coll,
-                                        const struct rondo_run_args *args);
+                                        const struct rondo_submission *s);
 // Asks the driver whether the device can use the buffers, and sets `is_private` if other devices
 // may be unable to. The driver may wait for the device, so the caller holds no lock. Returns
 // RONDO_SUCCESS or RONDO_ERR_INVALID.
@@ -107,17 +113,18 @@ int rondo_buffers_check_reach(const struct rondo_rank *rank, const struct rondo_
                               bool *is_private);
 // Does the same for a run. An unknown handle passes: the submission refuses it.
 int rondo_run_check_reach(struct rondo_rank *rank, struct rondo_collective handle,
-                          const struct rondo_run_args *args, bool *is_private);
+                          const struct rondo_submission *s, bool *is_private);
 
 // ---- registering ----
 
 struct rondo_register_request {
   const struct rondo_collective_desc *desc;
   struct rondo_id id;
-  const struct rondo_run_args *args; // if not null: buffers to check before registering
-  struct rondo_owner *owner;         // null: the application
+  const struct rondo_submission *run; // if not null: its buffers are checked before registering
+  struct rondo_owner *owner;          // null: the application
 };
-// As rondo_register.
+// As rondo_register. If the `run` has an exchange, each run of the collective brings its own, and
+// the descriptor has no counts.
 int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_request *request,
                         struct rondo_collective *handle);
 // As rondo_deregister. `logs`: 0 keeps RONDO_ERR_BUSY out of the log.
@@ -127,9 +134,19 @@ void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);
 
 // ---- all_to_all_v.c ----
 
-// Checks and copies the arrays of an all-to-all-v's descriptor. Returns RONDO_SUCCESS,
-// RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.
-int rondo_exchange_copy(struct rondo_coll *coll);
-void rondo_exchange_set_sizes(struct rondo_coll *coll);
+// Checks and copies the arrays of an all-to-all-v's descriptor. `position` is that of this rank.
+// Returns RONDO_SUCCESS; RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY: `out` does not change.
+int rondo_exchange_make(const struct rondo_collective_desc *d, uint32_t nranks, uint32_t position,
+                        struct rondo_exchange **out);
+// Writes parts for blocks, whose `source` is that address or 0. `x` null: all are empty.
+void rondo_exchange_write(const struct rondo_exchange *x, uint32_t nranks, uint64_t source,
+                          struct rondo_listed *to);
+// Gives a run's parts to the blocks. The device holds fewer than RONDO_DEVICE_RUNS runs of the
+// collective.
+void rondo_exchange_push(const struct rondo_coll *coll, const struct rondo_run_record *record);
+// If a block has refused a part in this run, which has ended, notes that with the owner. Returns
+// true if it did. The rank's lock is held.
+bool rondo_exchange_note_refusal(const struct rondo_coll *coll,
+                                 const struct rondo_run_record *record);
 
 #endif // RONDO_RUNTIME_RANK_COLL_H

@@ -6,14 +6,16 @@
 
 #define SMALL_BYTES 8192u // of both buffers
 
-bool rondo_coll_is_small(const struct rondo_coll *coll) {
-  return coll->send_bytes + coll->recv_bytes <= SMALL_BYTES;
+bool rondo_submission_is_small(const struct rondo_coll *coll, const struct rondo_submission *s) {
+  const struct rondo_exchange *x = s->exchange;
+  uint64_t bytes = x ? x->send_bytes + x->recv_bytes : coll->send_bytes + coll->recv_bytes;
+  return bytes <= SMALL_BYTES;
 }
 
 bool rondo_inline_can_submit(const struct rondo_rank *rank, const struct rondo_coll *coll,
                              const struct rondo_submission *s) {
   return rank->member.daemon->driver->submit_inline && !rank->member.is_manual && !s->tie.words &&
-         rondo_coll_is_small(coll) &&
+         rondo_submission_is_small(coll, s) &&
          rondo_load_relaxed_u64(&rank->member.daemon->outstanding) ==
              (uint64_t)rondo_cq_has_entry(&rank->member.daemon->cq);
 }

@@ -19,7 +19,7 @@ struct rondo_run_record;
 struct rondo_submission;
 
 // True if the buffers of a run are so small that a caller may step the run itself.
-bool rondo_coll_is_small(const struct rondo_coll *coll);
+bool rondo_submission_is_small(const struct rondo_coll *coll, const struct rondo_submission *s);
 
 // True if the run that is about to be submitted can be submitted inline.
 bool rondo_inline_can_submit(const struct rondo_rank *rank, const struct rondo_coll *coll,

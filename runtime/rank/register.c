@@ -12,6 +12,7 @@
 #include "runtime/rank/group.h"
 #include "runtime/rank/run_queues.h"
 #include "runtime/rank/stream.h"
+#include "runtime/rank/submit.h"
 #include "runtime/transport/communicator.h"
 
 // Limit of a buffer's size. Sums of such sizes do not overflow.
@@ -203,9 +204,22 @@ static int group_check(const struct rondo_rank *rank, struct rondo_coll *coll) {
   if (d->count > MAX_BUFFER_BYTES / r->nranks / rondo_dtype_bytes(d->dtype))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: count %llu is too large",
                             (unsigned long long)d->id, (unsigned long long)d->count);
-  if (d->kind == RONDO_SEND_RECV)
-    return pair_check(rank, coll);
-  return d->kind == RONDO_ALL_TO_ALL_V ? rondo_exchange_copy(coll) : RONDO_SUCCESS;
+  return d->kind == RONDO_SEND_RECV ? pair_check(rank, coll) : RONDO_SUCCESS;
+}
+
+// Copies the counts of an all-to-all-v, unless its runs have their own.
+static int counts_check(struct rondo_coll *coll, const struct rondo_register_request *request) {
+  struct rondo_collective_desc *d = &coll->desc;
+  const struct rondo_registration *r = &coll->registration;
+  if (d->kind != RONDO_ALL_TO_ALL_V || (request->run && request->run->exchange))
+    return RONDO_SUCCESS;
+  int status = rondo_exchange_make(d, r->nranks, r->position, &coll->exchange);
+  if (status != RONDO_SUCCESS)
+    return status;
+  d->send_counts = coll->exchange->counts;
+  d->recv_counts = coll->exchange->counts + r->nranks;
+  d->send_displacements = d->recv_displacements = NULL; // the caller's; no longer needed
+  return RONDO_SUCCESS;
 }
 
 static int table_check_room(struct rondo_rank *rank, struct rondo_id id) {
@@ -250,25 +264,31 @@ static void coll_set_buffers(struct rondo_coll *coll) {
   coll->send_bytes = scatters || exchanges ? all_bytes : bytes;
   coll->recv_bytes = gathers || exchanges ? all_bytes : bytes;
   coll->in_place_bytes = scatters || gathers ? bytes * coll->registration.position : 0;
-  if (d->kind == RONDO_ALL_TO_ALL_V)
-    rondo_exchange_set_sizes(coll);
+  if (coll->exchange) {
+    coll->send_bytes = coll->exchange->send_bytes;
+    coll->recv_bytes = coll->exchange->recv_bytes;
+  }
   coll->used_buffers = coll_find_used_buffers(coll);
 }
 
-// Device memory of a collective: a context for each block, the ops of the plan, the places of an
-// all-to-all-v, and for each block the endpoints of its peers, written when the gate opens.
+// Device memory of a collective: a context for each block, the ops of the plan, for each block the
+// parts of an all-to-all-v, and for each block the endpoints of its peers, written when the gate
+// opens.
 
 static uint64_t coll_ops_offset(const struct rondo_coll *coll) {
   return coll->registration.shape.blocks * sizeof(struct rondo_task_context);
 }
 
-static uint64_t coll_places_offset(const struct rondo_coll *coll) {
-  return coll_ops_offset(coll) + sizeof coll->plan.ops;
+static uint64_t coll_parts_bytes(const struct rondo_coll *coll) {
+  return coll->desc.kind == RONDO_ALL_TO_ALL_V ? rondo_listed_bytes(coll->registration.nranks) : 0;
+}
+
+static uint64_t coll_parts_offset(const struct rondo_coll *coll, uint32_t block) {
+  return coll_ops_offset(coll) + sizeof coll->plan.ops + block * coll_parts_bytes(coll);
 }
 
 static uint64_t coll_endpoints_offset(const struct rondo_coll *coll) {
-  uint64_t places = coll->exchange ? 2 * (uint64_t)coll->registration.nranks : 0;
-  return coll_places_offset(coll) + places * sizeof(struct rondo_span);
+  return coll_parts_offset(coll, coll->registration.shape.blocks);
 }
 
 static uint64_t coll_device_bytes(const struct rondo_coll *coll) {
@@ -284,12 +304,8 @@ static void context_fill(const struct rondo_coll *coll, uint32_t block,
   c->fixed.ops = (uint64_t)(uintptr_t)coll->contexts + coll_ops_offset(coll);
   c->fixed.gate = (uint64_t)(uintptr_t)&r->comm->gate;
   c->fixed.geometry = rondo_shape_geometry(&r->shape, block);
-  if (coll->exchange) {
-    c->fixed.geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_places_offset(coll);
-    c->fixed.geometry.end = coll->exchange->max_elems;
-    c->fixed.geometry.begin =
-        rondo_geometry_min(c->fixed.geometry.begin, coll->exchange->max_elems);
-  }
+  if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
+    c->fixed.geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_parts_offset(coll, block);
   c->fixed.reduction =
       rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, r->nranks);
   c->fixed.index = coll->index;
@@ -339,7 +355,12 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
   coll->contexts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE,
                                                       coll_device_bytes(coll));
   r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_endpoints_offset(coll);
-  status = coll->contexts ? rondo_job_register(rank->job, r) : RONDO_ERR_NO_MEMORY;
+  bool needs_parts = coll->desc.kind == RONDO_ALL_TO_ALL_V && !coll->exchange;
+  if (needs_parts)
+    coll->parts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_SHARED,
+                                                     RONDO_DEVICE_RUNS * coll_parts_bytes(coll));
+  bool has_memory = coll->contexts && (coll->parts || !needs_parts);
+  status = has_memory ? rondo_job_register(rank->job, r) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(
         status, "register: id %llu: no memory, or connector_bytes (%llu) is used up",
@@ -357,12 +378,14 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
   char *image = calloc(1, bytes);
   if (!image)
     return RONDO_ERR_NO_MEMORY;
-  for (uint32_t b = 0; b < coll->registration.shape.blocks; b++)
+  for (uint32_t b = 0; b < coll->registration.shape.blocks; b++) {
     context_fill(coll, b, (struct rondo_task_context *)image + b);
+    if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
+      rondo_exchange_write(coll->exchange, coll->registration.nranks,
+                           (uint64_t)(uintptr_t)coll->parts,
+                           (struct rondo_listed *)(void *)(image + coll_parts_offset(coll, b)));
+  }
   memcpy(image + coll_ops_offset(coll), coll->plan.ops, sizeof coll->plan.ops);
-  if (coll->exchange)
-    memcpy(image + coll_places_offset(coll), coll->exchange->places,
-           2 * (size_t)coll->registration.nranks * sizeof(struct rondo_span));
   int status =
       driver->write(rank->member.device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
   free(image);
@@ -394,8 +417,10 @@ static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   coll->exchange = NULL;
   if (coll->contexts)
     rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, coll->contexts);
+  if (coll->parts)
+    rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_SHARED, coll->parts);
   coll->members = NULL;
-  coll->contexts = NULL;
+  coll->contexts = coll->parts = NULL;
   rondo_lock_take(&rank->lock);
   tdelete(coll, &rank->by_id, coll_compare_ids);
   coll->next = rank->free_colls;
@@ -463,11 +488,11 @@ static int mesh_check_room(const struct rondo_rank *rank) {
                           rank->cfg.rank, (unsigned long long)(RONDO_MESH_QUEUE_BYTES >> 20));
 }
 
-static int args_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                      const struct rondo_run_args *args) {
-  const struct rondo_buffers buffers = rondo_coll_buffers(coll, args);
+static int run_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                     const struct rondo_submission *run) {
+  const struct rondo_buffers buffers = rondo_coll_buffers(coll, run);
   bool is_private = false;
-  int status = rondo_coll_check_buffers(coll, args);
+  int status = rondo_coll_check_buffers(coll, run);
   return status == RONDO_SUCCESS ? rondo_buffers_check_reach(rank, &buffers, &is_private) : status;
 }
 
@@ -484,9 +509,11 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
     return status;
   status = group_check(rank, coll);
   if (status == RONDO_SUCCESS)
+    status = counts_check(coll, request);
+  if (status == RONDO_SUCCESS)
     coll_set_buffers(coll);
-  if (status == RONDO_SUCCESS && request->args)
-    status = args_check(rank, coll, request->args);
+  if (status == RONDO_SUCCESS && request->run)
+    status = run_check(rank, coll, request->run);
   if (status == RONDO_SUCCESS)
     status = coll_build(rank, coll);
   if (status != RONDO_SUCCESS) {
@@ -516,7 +543,7 @@ void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
     rondo_log(RONDO_LOG_WARN,
               "deregister: id %llu: the device does not answer; memory there stays allocated",
               (unsigned long long)coll->desc.id);
-    coll->contexts = NULL;
+    coll->contexts = coll->parts = NULL;
   }
   rondo_coll_forget_streams(rank, coll);
   coll_discard(rank, coll);
@@ -532,6 +559,14 @@ static int coll_refuse_busy(const struct rondo_coll *coll) {
                           (unsigned long long)(coll->submitted - coll->completed));
 }
 
+// True if the collective cannot be deregistered yet. After a refusal its owner is about to fail.
+static bool coll_is_busy(const struct rondo_coll *coll) {
+  const struct rondo_owner *owner = coll->registration.owner;
+  bool is_failing = owner && rondo_load_relaxed_u32(&owner->has_refused) &&
+                    !rondo_load_relaxed_u32(&owner->failed);
+  return coll->replays || coll->head || coll->holders || is_failing;
+}
+
 int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handle, int logs) {
   int status = RONDO_SUCCESS;
   rondo_rank_lock(rank);
@@ -539,7 +574,7 @@ int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handl
   struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "deregister");
   if (!coll)
     status = RONDO_ERR_UNKNOWN;
-  else if (coll->replays || coll->head || coll->holders)
+  else if (coll_is_busy(coll))
     status = logs ? coll_refuse_busy(coll) : RONDO_ERR_BUSY;
   if (status == RONDO_SUCCESS) {
     rondo_store_release_u32(&coll->generation, coll->generation + 1);

@@ -120,7 +120,7 @@ int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
                       struct rondo_submission *s, void *stream) {
   char why[RONDO_WHY_BYTES] = "";
   unsigned parts;
-  int status = rondo_run_check_reach(rank, handle, &s->args, &s->is_private);
+  int status = rondo_run_check_reach(rank, handle, s, &s->is_private);
   if (status != RONDO_SUCCESS)
     return status;
   status = rondo_ties_prepare(&parts);

@@ -1,5 +1,6 @@
 #include "runtime/rank/run_queues.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -34,6 +35,8 @@ bool rondo_rank_needs_service(void *owner) {
 struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
                                 const struct rondo_run_record *record) {
   struct rondo_sqe e = {0};
+  if (record->exchange)
+    rondo_exchange_push(coll, record);
   e.collective = coll->index;
   e.generation = coll->generation;
   e.block_count = coll->block_count;
@@ -141,6 +144,11 @@ static void run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status
   if (status != RONDO_SUCCESS && !coll->failed_from) {
     coll->failed_status = status;
     rondo_store_relaxed_u64(&coll->failed_from, record->number); // visible with R1
+  }
+  if (record->exchange) {
+    if (status == RONDO_ERR_MISMATCH && rondo_exchange_note_refusal(coll, record))
+      rondo_store_relaxed_u32(&rank->extension_pending, 1);
+    free(record->exchange);
   }
   rank->completed++;
   rondo_store_release_u64(&coll->completed, record->number); // R1

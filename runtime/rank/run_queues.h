@@ -44,7 +44,8 @@ void rondo_rank_add_changes(struct rondo_rank *rank);
 
 // Pushes as many of a collective's waiting runs as fit.
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
-// The SQE of a run.
+// The SQE of a run that is about to be pushed. If the run has counts of its own, gives the blocks
+// its parts.
 struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
                                 const struct rondo_run_record *record);
 // Removes a collective without outstanding runs from the overflow list. It is still there if its

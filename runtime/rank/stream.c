@@ -224,9 +224,8 @@ static int tie_enqueue_wait(const struct rondo_rank *rank, void *stream,
 }
 
 // Commits or cancels a run that was prepared. The collective need not stay registered any more.
-static void run_settle(struct rondo_rank *rank, struct rondo_coll *coll,
-                       const struct rondo_submission *s, struct rondo_run_record *record,
-                       uint64_t *run) {
+static void run_settle(struct rondo_rank *rank, struct rondo_coll *coll, struct rondo_submission *s,
+                       struct rondo_run_record *record, uint64_t *run) {
   rondo_lock_take(&rank->lock);
   coll->holders--;
   if (run) {
@@ -268,7 +267,7 @@ static int run_tie(struct rondo_rank *rank, struct rondo_coll *coll, struct rond
 static int run_submit_on_stream(struct rondo_rank *rank, struct rondo_collective handle,
                                 struct rondo_submission *s, void *stream, uint64_t *run) {
   struct rondo_run_record *record = NULL;
-  int status = rondo_run_check_reach(rank, handle, &s->args, &s->is_private);
+  int status = rondo_run_check_reach(rank, handle, s, &s->is_private);
   if (status != RONDO_SUCCESS)
     return status;
   rondo_lock_take(&rank->lock);

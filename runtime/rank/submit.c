@@ -20,13 +20,15 @@ struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {
 }
 
 static void record_append(struct rondo_coll *coll, struct rondo_run_record *record,
-                          const struct rondo_submission *s) {
+                          struct rondo_submission *s) {
   record->next = NULL;
   record->event = 0;
   record->number = coll->submitted + 1;
   rondo_store_relaxed_u64(&coll->submitted, record->number);
   record->args = s->args;
   record->tie = s->tie;
+  record->exchange = s->exchange;
+  s->exchange = NULL;
   record->is_private = s->is_private;
   if (coll->tail)
     coll->tail->next = record;
@@ -69,7 +71,7 @@ int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_col
                            const struct rondo_submission *s) {
   if (rank->is_lost)
     return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "run: rank %u has lost its daemon", rank->cfg.rank);
-  return rondo_coll_check_buffers(coll, &s->args);
+  return rondo_coll_check_buffers(coll, s);
 }
 
 int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
@@ -104,7 +106,7 @@ void rondo_tie_count(const struct rondo_rank *rank, const struct rondo_tie *tie,
 }
 
 uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
-                                 const struct rondo_submission *s, struct rondo_run_record *record,
+                                 struct rondo_submission *s, struct rondo_run_record *record,
                                  bool is_inline) {
 #if defined(RONDO_EXPLORE)
   run_push_early(rank, coll, &s->args);
@@ -142,7 +144,7 @@ void rondo_submission_notify(const struct rondo_rank *rank, int urgent) {
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
                    struct rondo_submission *s, uint64_t *run) {
-  int status = rondo_run_check_reach(rank, handle, &s->args, &s->is_private);
+  int status = rondo_run_check_reach(rank, handle, s, &s->is_private);
   if (status != RONDO_SUCCESS)
     return status;
   uint64_t ended = 0;
@@ -153,9 +155,9 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run");
   status = coll ? rondo_submission_prepare(rank, coll, s, &record) : RONDO_ERR_UNKNOWN;
   if (status == RONDO_SUCCESS) {
-    ended = rondo_submission_commit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
-    polls = urgent && rondo_coll_is_small(coll) && rank->member.daemon->driver->poll &&
+    polls = urgent && rondo_submission_is_small(coll, s) && rank->member.daemon->driver->poll &&
             !rank->member.is_manual;
+    ended = rondo_submission_commit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
     // The last rank to submit steps the blocks of the others. If all ranks are in this process, no
     // worker is needed.
     urgent = urgent && !(polls && !rank->job->membership);

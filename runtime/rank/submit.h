@@ -11,6 +11,9 @@ struct rondo_submission {
   struct rondo_run_args args;
   struct rondo_tie tie;
   bool is_private; // found by rondo_run_check_reach
+  // If the collective is an all-to-all-v whose runs have their own counts: those of this run; else
+  // null. The record takes it when the run is committed.
+  struct rondo_exchange *exchange;
 };
 
 // Submits a run; `run` (may be null) gets its number. As rondo_run_numbered.
@@ -29,7 +32,7 @@ int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_col
 int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
                              const struct rondo_submission *s, struct rondo_run_record **record);
 uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
-                                 const struct rondo_submission *s, struct rondo_run_record *record,
+                                 struct rondo_submission *s, struct rondo_run_record *record,
                                  bool is_inline);
 // Undoes `prepare`.
 void rondo_submission_cancel(struct rondo_rank *rank, const struct rondo_submission *s,

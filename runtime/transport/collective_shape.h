@@ -40,8 +40,7 @@ struct rondo_shape_limits {
 struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
                                     const struct rondo_shape_limits *limits);
 
-// The part of block `block`. Of an all-to-all-v the caller sets `listed` and `end`, which are each
-// rank's own.
+// The part of block `block`. Of an all-to-all-v the caller sets `listed`.
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
 #endif // RONDO_RUNTIME_TRANSPORT_COLLECTIVE_SHAPE_H

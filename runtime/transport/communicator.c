@@ -93,6 +93,7 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
   if (shape->kind == RONDO_ALL_TO_ALL_V) {
     g.segment = (uint64_t)shape->blocks * shape->chunk_elems;
     g.begin = (uint64_t)block * shape->chunk_elems;
+    g.end = UINT64_MAX; // never empty
   }
   return g;
 }

@@ -10,6 +10,7 @@
 #define COMMS 2u
 #define CALLS 30u
 #define MOST 24u // elements a rank sends, or receives from each
+#define SALTS 5u
 
 enum oddness { EXCHANGED = 0, LEFT_OUT = 1, DOUBLED = 2 };
 
@@ -45,8 +46,10 @@ static struct {
 
 // ------------------------------------------------------------------ drawing ---
 
+// Parts of an all-to-all-v: none, and more than one slot holds. Two salts differ for every pair.
 static uint32_t pair_count(const struct script_call *c, uint32_t from, uint32_t to) {
-  return (from * 3 + to * 5 + c->salt) % 4;
+  static const uint32_t counts[SALTS] = {0, 1, 3, 7, MOST};
+  return counts[(from * 3 + to * 2 + c->salt) % SALTS];
 }
 
 static int takes_part(const struct script_call *c, uint32_t rank) {
@@ -54,7 +57,8 @@ static int takes_part(const struct script_call *c, uint32_t rank) {
 }
 
 static int is_alike(const struct script_call *a, const struct script_call *b) {
-  return a->kind == b->kind && a->count == b->count && a->root == b->root && a->peer == b->peer;
+  return a->kind == b->kind && a->count == b->count && a->root == b->root && a->peer == b->peer &&
+         (a->kind != RONDO_ALL_TO_ALL_V || a->salt == b->salt);
 }
 
 // Few signatures, so that they come again.
@@ -63,7 +67,7 @@ static struct script_call draw_call(struct random *r) {
                               RONDO_SEND_RECV,  RONDO_SEND_RECV,  RONDO_ALL_TO_ALL_V,
                               RONDO_BARRIER};
   static const uint32_t counts[] = {1, 2, MOST};
-  struct script_call c = {.kind = kinds[random_below(r, 7)], .salt = random_below(r, 1000)};
+  struct script_call c = {.kind = kinds[random_below(r, 7)], .salt = random_below(r, SALTS)};
   int is_plain = c.kind != RONDO_BARRIER && c.kind != RONDO_ALL_TO_ALL_V;
   c.count = is_plain ? counts[random_below(r, 3)] : 0;
   if (c.kind == RONDO_SEND_RECV || c.kind == RONDO_BROADCAST)
@@ -131,6 +135,8 @@ static void make_odd(struct end *e, uint32_t at, int oddness) {
     e->count++;
   } else if (c->what.count) {
     c->what.count = c->what.count == 1 ? 2 : 1;
+  } else if (c->what.kind == RONDO_ALL_TO_ALL_V && c->what.salt) {
+    c->what.salt--; // only the ranks that it exchanges with can tell
   } else {
     c->what = (struct script_call){.kind = RONDO_ALL_GATHER, .count = 2};
   }

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rondo/comm.h>
+
 #include "tests/gpu/job.h"
 #include "tests/support/combinations.h"
 #include "tools/kit/shape.h"
@@ -290,44 +292,81 @@ static void send_and_receive(struct job *j, const struct area *areas) {
   }
 }
 
-static uint64_t uneven(uint32_t from, uint32_t to) {
+static uint64_t uneven(uint32_t round, uint32_t from, uint32_t to) {
   static const uint64_t some[] = {0, 1, PART, 17, 0, 1023, 2048};
-  return some[(from * 3 + to * 5) % 7];
+  return some[(round + from * 3 + to * 5) % 7];
 }
 
-// Parts lie backwards. Fills what rank `rank` sends.
-static struct rondo_collective submit_uneven(struct job *j, const struct area *a, uint32_t rank) {
+// What a rank exchanges in a round. Parts lie backwards.
+struct exchange {
   uint64_t counts[2][MAX_RANKS], places[MAX_RANKS];
+};
+
+// Fills what rank `rank` sends.
+static void fill_uneven(const struct job *j, const struct area *a, uint32_t rank, uint32_t round,
+                        struct exchange *x) {
   int32_t *values = (int32_t *)(void *)scratch;
   uint64_t bytes = (uint64_t)j->ranks * PART * sizeof(int32_t);
-  struct rondo_collective coll = {0};
   memset(scratch, 0, bytes);
   for (uint32_t i = 0; i < j->ranks; i++) {
-    counts[0][i] = uneven(rank, i);
-    counts[1][i] = uneven(i, rank);
-    places[i] = (uint64_t)(j->ranks - 1 - i) * PART;
-    for (uint64_t k = 0; k < counts[0][i]; k++)
-      values[places[i] + k] = value_of(rank, i, k);
+    x->counts[0][i] = uneven(round, rank, i);
+    x->counts[1][i] = uneven(round, i, rank);
+    x->places[i] = (uint64_t)(j->ranks - 1 - i) * PART;
+    for (uint64_t k = 0; k < x->counts[0][i]; k++)
+      values[x->places[i] + k] = value_of(rank, i, k);
   }
   CUDA(cuMemcpyHtoD(a->send, values, bytes));
   CUDA(cuMemsetD8(a->recv, 0, bytes));
-  struct rondo_collective_desc d =
-      rondo_all_to_all_v(1000, RONDO_INT32, counts[0], places, counts[1], places);
-  OK(rondo_register(j->ctx[rank], &d, &coll));
-  OK(rondo_run(j->ctx[rank], coll, gpu_pointer(a->send), gpu_pointer(a->recv), NULL, NULL));
-  return coll;
+}
+
+static struct rondo_collective_desc describe_uneven(uint64_t id, const struct exchange *x) {
+  return rondo_all_to_all_v(id, RONDO_INT32, x->counts[0], x->places, x->counts[1], x->places);
+}
+
+static void check_uneven(const struct job *j, const struct area *areas, uint32_t round) {
+  for (uint32_t n = 0; n < j->ranks * j->ranks; n++) {
+    uint32_t from = n / j->ranks, to = n % j->ranks;
+    check_part(place_of_part(areas[to].recv, j->ranks - 1 - from), from, to,
+               uneven(round, from, to));
+  }
 }
 
 // All-to-all-v: parts of every size, each at a place of its own.
 static void exchange_uneven(struct job *j, const struct area *areas) {
   struct rondo_collective colls[MAX_RANKS];
-  for (uint32_t r = 0; r < j->ranks; r++)
-    colls[r] = submit_uneven(j, &areas[r], r);
-  job_await(j, colls);
-  for (uint32_t n = 0; n < j->ranks * j->ranks; n++) {
-    uint32_t from = n / j->ranks, to = n % j->ranks;
-    check_part(place_of_part(areas[to].recv, j->ranks - 1 - from), from, to, uneven(from, to));
+  struct exchange x;
+  for (uint32_t r = 0; r < j->ranks; r++) {
+    fill_uneven(j, &areas[r], r, 0, &x);
+    struct rondo_collective_desc d = describe_uneven(1000, &x);
+    OK(rondo_register(j->ctx[r], &d, &colls[r]));
+    OK(rondo_run(j->ctx[r], colls[r], gpu_pointer(areas[r].send), gpu_pointer(areas[r].recv), NULL,
+                 NULL));
   }
+  job_await(j, colls);
+  check_uneven(j, areas, 0);
+}
+
+// The same by the order of calls, with other sizes in each.
+static void exchange_in_order(struct job *j, const struct area *areas) {
+  const struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
+  struct rondo_comm comms[MAX_RANKS];
+  struct exchange x;
+  for (uint32_t r = 0; r < j->ranks; r++)
+    OK(rondo_comm_create(j->ctx[r], &cfg, &comms[r]));
+  for (uint32_t round = 0; round < 7; round++) {
+    for (uint32_t r = 0; r < j->ranks; r++) {
+      fill_uneven(j, &areas[r], r, round, &x);
+      struct rondo_collective_desc d = describe_uneven(0, &x);
+      struct rondo_run_args args = {gpu_pointer(areas[r].send), gpu_pointer(areas[r].recv), NULL,
+                                    NULL};
+      OK(rondo_comm_call(j->ctx[r], comms[r], &d, &args, NULL));
+    }
+    for (uint32_t r = 0; r < j->ranks; r++)
+      OK(rondo_comm_wait(j->ctx[r], comms[r], NULL, LONG_NS));
+    check_uneven(j, areas, round);
+  }
+  for (uint32_t r = 0; r < j->ranks; r++)
+    OK(rondo_comm_destroy(j->ctx[r], comms[r], RONDO_DESTROY_DRAIN, LONG_NS));
 }
 
 // A barrier ends when the last member has come, and not before.
@@ -358,6 +397,7 @@ void case_kinds(void) {
     areas_open(&j, areas);
     send_and_receive(&j, areas);
     exchange_uneven(&j, areas);
+    exchange_in_order(&j, areas);
     meet(&j);
     areas_close(&j, areas);
     job_close(&j);

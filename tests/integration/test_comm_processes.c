@@ -230,13 +230,9 @@ static void use_ids_once(struct rondo_family *f, uint32_t rank) {
   static int32_t data[2][8];
   struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
   struct rondo_comm comm = open_comm(ctx, 7, 0);
-  const uint64_t sends[] = {2, 2};
-  const uint64_t receives[] = {2, 2};
   for (uint32_t i = 0; i < CALLS; i++) {
-    struct rondo_run_args args = {data[0], data[1], NULL, NULL};
-    struct rondo_collective_desc d =
-        rondo_all_to_all_v(0, RONDO_INT32, sends, NULL, receives, NULL);
-    RONDO_MEMBER_STATUS(rondo_comm_call(ctx, comm, &d, &args, NULL), RONDO_SUCCESS);
+    struct rondo_collective_desc d = rondo_all_reduce(0, 8, RONDO_INT32, RONDO_PREMUL_SUM);
+    RONDO_MEMBER_STATUS(try_call(ctx, comm, d, data[rank]), RONDO_SUCCESS);
     RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm, NULL, LONG_NS), RONDO_SUCCESS);
   }
   RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_DRAIN, LONG_NS), RONDO_SUCCESS);

@@ -9,7 +9,7 @@
 static inline int rondo_test_run_tied(struct rondo_context ctx, struct rondo_collective coll,
                                       const struct rondo_run_args *args,
                                       const struct rondo_tie *tie, uint64_t *run) {
-  struct rondo_submission s = {*args, *tie, false};
+  struct rondo_submission s = {*args, *tie, false, NULL};
   struct rondo_rank *rank;
   int status = rondo_rank_pin(ctx, "run_tied", &rank);
   if (status != RONDO_SUCCESS)

@@ -705,7 +705,8 @@ static void invalid_messages_change_nothing(void **state) {
   REFUSED(h->text_bytes = 1);
   REFUSED(h->descriptor.kind = -1);
   REFUSED(h->descriptor.dtype = 99);
-  REFUSED(h->descriptor.algorithm = -1);
+  REFUSED(h->descriptor.has_counts = 1); // not an all-to-all-v
+  REFUSED(h->descriptor.algorithm = UINT16_MAX);
   REFUSED(h->descriptor.algorithm = RONDO_ALGORITHM_COUNT);
   REFUSED(h->descriptor.nranks = 2);
   REFUSED(h->descriptor.first_rank = 2);

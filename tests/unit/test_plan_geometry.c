@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -166,23 +167,37 @@ static void an_empty_range_has_no_loops(void **state) {
   }
 }
 
+enum { PLACES = 12 };
+static struct {
+  struct rondo_listed head;
+  struct rondo_span places[PLACES];
+} listed;
+
+static struct rondo_geometry listed_geometry(uint32_t block, uint32_t blocks, uint32_t chunk) {
+  return (struct rondo_geometry){.begin = (uint64_t)block * chunk,
+                                 .end = UINT64_MAX,
+                                 .segment = (uint64_t)blocks * chunk,
+                                 .listed = (uint64_t)(uintptr_t)&listed,
+                                 .chunk_elems = chunk,
+                                 .chunk_count = PLACES / 2,
+                                 .align_elems = 1};
+}
+
 // Listed chunks of any size: the loops of all blocks together take each part once, in order.
 static void the_loops_of_all_blocks_take_each_listed_part_once(void **state) {
   (void)state;
-  enum { PLACES = 12, CHUNK = 64 };
+  enum { CHUNK = 64 };
+  struct rondo_span *places = listed.places;
   for (uint32_t blocks = 1; blocks <= 4; blocks++) {
-    struct rondo_span places[PLACES];
     uint64_t taken[PLACES] = {0};
     uint64_t most = 0;
     for (uint32_t i = 0; i < PLACES; i++) {
       places[i] = (struct rondo_span){10000 * i + i, i % 3 == 0 ? 0 : random_next() % 1000};
       most = places[i].count > most ? places[i].count : most;
     }
+    listed.head.most_elems = most;
     for (uint32_t block = 0; block < blocks; block++) {
-      uint64_t begin = rondo_geometry_min((uint64_t)block * CHUNK, most);
-      struct rondo_geometry g = {
-          begin, most, (uint64_t)blocks * CHUNK, (uint64_t)(uintptr_t)places, CHUNK, PLACES / 2,
-          1,     0};
+      struct rondo_geometry g = listed_geometry(block, blocks, CHUNK);
       for (uint64_t loop = 0; loop < rondo_geometry_loops(&g); loop++)
         for (uint32_t i = 0; i < PLACES; i++) {
           struct rondo_span span = rondo_geometry_place(&g, loop, i);
@@ -195,6 +210,21 @@ static void the_loops_of_all_blocks_take_each_listed_part_once(void **state) {
     }
     for (uint32_t i = 0; i < PLACES; i++)
       assert_true(taken[i] == places[i].count);
+  }
+}
+
+// The first loop tells the sizes of the parts, so every block has one.
+static void listed_parts_have_a_loop_though_they_are_empty(void **state) {
+  (void)state;
+  memset(&listed, 0, sizeof listed);
+  for (uint32_t block = 0; block < 3; block++) {
+    struct rondo_geometry g = listed_geometry(block, 3, 64);
+    for (uint64_t most = 0; most <= 128; most += 64) {
+      listed.head.most_elems = most;
+      assert_false(rondo_geometry_is_empty(&g));
+      assert_true(rondo_geometry_loops(&g) == 1);
+    }
+    assert_true(rondo_geometry_place(&g, 0, 0).count == 0);
   }
 }
 
@@ -221,6 +251,7 @@ int main(void) {
       cmocka_unit_test(ranges_in_the_middle_are_cut_exactly),
       cmocka_unit_test(an_empty_range_has_no_loops),
       cmocka_unit_test(the_loops_of_all_blocks_take_each_listed_part_once),
+      cmocka_unit_test(listed_parts_have_a_loop_though_they_are_empty),
       cmocka_unit_test(the_last_loop_of_a_split_range_is_shared_evenly),
   };
   return cmocka_run_group_tests_name("plan_geometry", tests, NULL, NULL);
