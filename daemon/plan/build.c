@@ -320,33 +320,71 @@ static struct rondo_plan_peers tree_peers(const struct place *p, bool with_paren
   return peers;
 }
 
-// To the root, which is rank 0, and back. On the way up the receive buffer of a rank with children
-// holds the sum of its own input and of theirs.
-static void tree_all_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  struct place p = place_of(q, 0);
-  bool is_root = p.index == 0;
-  uint32_t first = is_root ? 0 : 1; // child; the parent is peer 0
-  plan->send = plan->recv = tree_peers(&p, true);
-  if (p.child_count > 0)
-    reduce_append(plan, first, p.child_count, 0, is_root ? RONDO_PRIM_FINAL : 0, 0);
+// The ops of a rank in a tree. Up: the receive buffer of a rank with children holds the sum of its
+// own input and of theirs. Peer 0 is the parent, if there is one; the children follow, and no
+// others.
+static void up_and_down_append(struct rondo_plan *plan, bool is_root) {
+  uint32_t first = is_root ? 0 : 1;
+  uint32_t child_count = plan->send.count - first;
+  if (child_count > 0)
+    reduce_append(plan, first, child_count, 0, is_root ? RONDO_PRIM_FINAL : 0, 0);
   if (!is_root) {
-    op_append(plan, p.child_count > 0 ? SEND_RESULT : SEND, 1, 0);
+    op_append(plan, child_count > 0 ? SEND_RESULT : SEND, 1, 0);
     op_append(plan, RECV_COPY, 1, 0);
   }
-  walk_append(plan, SEND_RESULT, p.child_count, 0, 0, first);
+  walk_append(plan, SEND_RESULT, child_count, 0, 0, first);
+}
+
+// The children are the send peers, the parent the recv peer.
+static void down_append(struct rondo_plan *plan, bool is_root) {
+  uint32_t child_count = plan->send.count;
+  if (is_root) {
+    walk_append(plan, SEND, child_count, 0, 0, 0);
+    op_append(plan, COPY, 1, 0);
+    return;
+  }
+  op_append(plan, RECV_COPY, 1, 0);
+  walk_append(plan, SEND_RESULT, child_count, 0, 0, 0);
+}
+
+// To the root, which is rank 0, and back.
+static void tree_all_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  struct place p = place_of(q, 0);
+  plan->send = plan->recv = tree_peers(&p, true);
+  up_and_down_append(plan, p.index == 0);
 }
 
 static void tree_broadcast_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
   struct place p = place_of(q, q->root);
   plan->send = tree_peers(&p, false);
-  if (p.index == 0) {
-    walk_append(plan, SEND, p.child_count, 0, 0, 0);
-    op_append(plan, COPY, 1, 0);
-    return;
+  if (p.index > 0)
+    recv_peer_set(plan, ring_after(p.parent, q->root, q->nranks));
+  down_append(plan, p.index == 0);
+}
+
+// Positions count from the root. The children of position i are i + 1, i + 2, i + 4, … below the
+// lowest bit of i, so child k has 2^k - 1 ranks below it at most. The sums of small subtrees are
+// ready first, and large subtrees get the result first.
+static void binomial_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  bool reduces = rondo_plan_reduces(q->kind);
+  uint32_t n = q->nranks, root = reduces ? 0 : q->root, index = ring_before(q->rank, root, n);
+  uint32_t child_count = 0, distance = 1;
+  for (; distance < n - index && !(index & distance); distance *= 2)
+    child_count++;
+  if (index > 0)
+    plan->recv.listed[plan->recv.count++] = ring_after(index & (index - 1), root, n);
+  if (reduces)
+    plan->send = plan->recv;
+  for (uint32_t k = 0; k < child_count; k++) {
+    if (reduces)
+      plan->recv.listed[plan->recv.count++] = ring_after(index + (1u << k), root, n);
+    plan->send.listed[plan->send.count++] =
+        ring_after(index + (1u << (child_count - 1 - k)), root, n);
   }
-  recv_peer_set(plan, ring_after(p.parent, q->root, q->nranks));
-  op_append(plan, RECV_COPY, 1, 0);
-  walk_append(plan, SEND_RESULT, p.child_count, 0, 0, 0);
+  if (reduces)
+    up_and_down_append(plan, index == 0);
+  else
+    down_append(plan, index == 0);
 }
 
 // In round k a signal goes to r + 2^k, once that of round k - 1 has come from r - 2^(k-1). So it
@@ -388,6 +426,8 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
                                 [RONDO_SCATTER] = scatter_build},
     [RONDO_ALGORITHM_DISSEMINATION] = {[RONDO_BARRIER] = barrier_build},
     [RONDO_ALGORITHM_DOUBLING] = {[RONDO_ALL_REDUCE] = doubling_build},
+    [RONDO_ALGORITHM_BINOMIAL] =
+        {[RONDO_ALL_REDUCE] = binomial_build, [RONDO_BROADCAST] = binomial_build},
 };
 
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
@@ -398,12 +438,10 @@ bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
 }
 
 const char *rondo_plan_algorithm_name(int algorithm) {
-  static const char *const names[RONDO_ALGORITHM_COUNT] = {[RONDO_ALGORITHM_RING] = "ring",
-                                                           [RONDO_ALGORITHM_TREE] = "tree",
-                                                           [RONDO_ALGORITHM_DIRECT] = "direct",
-                                                           [RONDO_ALGORITHM_DISSEMINATION] =
-                                                               "dissemination",
-                                                           [RONDO_ALGORITHM_DOUBLING] = "doubling"};
+  static const char *const names[RONDO_ALGORITHM_COUNT] = {
+      [RONDO_ALGORITHM_RING] = "ring",         [RONDO_ALGORITHM_TREE] = "tree",
+      [RONDO_ALGORITHM_DIRECT] = "direct",     [RONDO_ALGORITHM_DISSEMINATION] = "dissemination",
+      [RONDO_ALGORITHM_DOUBLING] = "doubling", [RONDO_ALGORITHM_BINOMIAL] = "binomial"};
   return algorithm >= 0 && algorithm < RONDO_ALGORITHM_COUNT ? names[algorithm] : "unknown";
 }
 

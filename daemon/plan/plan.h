@@ -64,9 +64,10 @@ enum rondo_algorithm {
   RONDO_ALGORITHM_DIRECT = 2,
   RONDO_ALGORITHM_DISSEMINATION = 3, // barrier only: signals to distances 1, 2, 4, …
   // All-reduce: pairs of ranks at the distances 1, 2, 4, … exchange sums (recursive doubling).
-  RONDO_ALGORITHM_DOUBLING = 4
+  RONDO_ALGORITHM_DOUBLING = 4,
+  RONDO_ALGORITHM_BINOMIAL = 5 // all-reduce and broadcast over a binomial tree
 };
-#define RONDO_ALGORITHM_COUNT 5
+#define RONDO_ALGORITHM_COUNT 6
 
 // The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
 // every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.

@@ -75,7 +75,8 @@ def check_hops():
     for ranks in (*range(2, 65), 1000, 1024, 4096):
         rounds = ranks.bit_length() - 1
         folds = ranks != 1 << rounds
-        expected = {"doubling": rounds + 2 * folds, "direct": 2 * (ranks - 1)}
+        expected = {"doubling": rounds + 2 * folds, "binomial": 2 * (rounds + folds),
+                    "direct": 2 * (ranks - 1)}
         if ranks <= 1024:
             expected["ring"] = 2 * (ranks - 1)
         for algorithm, hops in expected.items():
@@ -92,7 +93,7 @@ def check_hops():
 
 def check_algorithms():
     """Each algorithm of an all-reduce can be asked for, also where it is not the choice."""
-    for algorithm in ("ring", "tree", "direct", "doubling"):
+    for algorithm in ("ring", "tree", "direct", "doubling", "binomial"):
         for ranks in (1, 2, 3, 64, 100):
             found = plan("all_reduce", ranks, 8, "--algo", algorithm)
             assert found["algorithm"] == algorithm and found["verified"] is True, found

@@ -205,6 +205,38 @@ static void a_broadcast_goes_down_the_tree_from_its_root(void **state) {
   assert_peers(&plan, -1, 6);
 }
 
+// Of 7 positions: 0 has the children 1, 2 and 4; 2 has 3; 4 has 5 and 6.
+static void a_binomial_tree_adds_small_subtrees_first(void **state) {
+  (void)state;
+  const struct tree_op top[] = {{R | ADD | C, 1, 0, 1},
+                                {R | ADD | C | RESULT, 1, 1, 1},
+                                {R | ADD | C | RESULT | F, 1, 2, 1},
+                                {S | RESULT, 3, 0, 1}},
+                       between[] = {{R | ADD | C, 1, 1, 1},
+                                    {R | ADD | C | RESULT, 1, 2, 1},
+                                    {S | RESULT, 1, 0, 0},
+                                    {R | C, 1, 0, 0},
+                                    {S | RESULT, 2, 1, 1}},
+                       down[] = {{R | C, 1, 0, 0}, {S | RESULT, 2, 0, 1}};
+  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL, 0, 7, 3);
+  assert_tree_ops(&plan, top, 4);
+  assert_walk(&plan.recv, &plan, 3, (const uint32_t[]){1, 2, 4});
+  assert_walk(&plan.send, &plan, 3, (const uint32_t[]){4, 2, 1});
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL, 4, 7, 3);
+  assert_tree_ops(&plan, between, 5);
+  assert_walk(&plan.recv, &plan, 3, (const uint32_t[]){0, 5, 6});
+  assert_walk(&plan.send, &plan, 3, (const uint32_t[]){0, 6, 5});
+  // Position 4 of a broadcast from rank 5 is rank 2.
+  plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_BINOMIAL, 2, 7, 5);
+  assert_tree_ops(&plan, down, 2);
+  assert_walk(&plan.recv, &plan, 1, (const uint32_t[]){5});
+  assert_walk(&plan.send, &plan, 2, (const uint32_t[]){4, 3});
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL, 0, RONDO_MAX_RANKS, 0);
+  assert_int_equal(plan.send.count, RONDO_PLAN_LISTED_PEERS);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL, 65536, RONDO_MAX_RANKS, 0);
+  assert_int_equal(plan.send.count, RONDO_PLAN_LISTED_PEERS);
+}
+
 // Of 6 ranks: 4 and 5 are folded into 0 and 1. Ranks 0 and 1, 2 and 3 add to each other first, then
 // 0 and 2, 1 and 3.
 static void doubling_exchanges_sums_at_growing_distances(void **state) {
@@ -311,6 +343,7 @@ static void group_of_one_is_one_copy_without_peers(void **state) {
   } cases[] = {{RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, C | F},
                {RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, C | F},
                {RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, C | F},
+               {RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL, C | F},
                {RONDO_ALL_GATHER, RONDO_ALGORITHM_RING, C | IN},
                {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_RING, C | F | OUT},
                {RONDO_REDUCE, RONDO_ALGORITHM_RING, C | F},
@@ -497,6 +530,7 @@ int main(void) {
       cmocka_unit_test(a_broadcast_goes_down_the_tree_from_its_root),
       cmocka_unit_test(doubling_exchanges_sums_at_growing_distances),
       cmocka_unit_test(doubling_fits_the_largest_groups),
+      cmocka_unit_test(a_binomial_tree_adds_small_subtrees_first),
       cmocka_unit_test(small_things_of_few_ranks_go_straight),
       cmocka_unit_test(a_direct_reduction_adds_up_in_the_receive_buffer),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),

@@ -96,6 +96,16 @@ static void doubling_all_reduce_is_proved(void **state) {
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING);
 }
 
+static void binomial_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL);
+}
+
+static void binomial_broadcast_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_BROADCAST, RONDO_ALGORITHM_BINOMIAL);
+}
+
 static void tree_broadcast_is_proved_for_every_root(void **state) {
   (void)state;
   rooted_prove(RONDO_BROADCAST, RONDO_ALGORITHM_TREE);
@@ -202,6 +212,12 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
     struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, n, 0, 1, 2, i % 2, 0, plans, NULL};
     plans_build(what.kind, RONDO_ALGORITHM_DOUBLING, n, 0);
     assert_proved(&what, "large");
+    plans_build(what.kind, RONDO_ALGORITHM_BINOMIAL, n, 0);
+    assert_proved(&what, "large");
+    what.kind = RONDO_BROADCAST;
+    what.root = n / 3;
+    plans_build(what.kind, RONDO_ALGORITHM_BINOMIAL, n, what.root);
+    assert_proved(&what, "large");
     what.kind = RONDO_BARRIER;
     plans_build(what.kind, RONDO_ALGORITHM_DISSEMINATION, n, 0);
     assert_proved(&what, "large");
@@ -306,6 +322,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ring_all_reduce_that_keeps_sums_is_proved),
       cmocka_unit_test(tree_all_reduce_is_proved),
       cmocka_unit_test(doubling_all_reduce_is_proved),
+      cmocka_unit_test(binomial_all_reduce_is_proved),
+      cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(ring_all_gather_is_proved),
       cmocka_unit_test(ring_reduce_scatter_is_proved),
