@@ -233,12 +233,13 @@ static void direct_reduce_build(const struct rondo_plan_request *q, struct rondo
   reduce_append(plan, 0, q->nranks - 1, 0, RONDO_PRIM_FINAL, 0);
 }
 
+// Rank r adds what comes from r + 1 first, so each rank sends to r - 1 first.
 static void direct_reduce_scatter_build(const struct rondo_plan_request *q,
                                         struct rondo_plan *plan) {
   uint32_t rank = q->rank, n = q->nranks;
-  plan->send = others_upwards(rank, n);
+  plan->send = others_downwards(rank, n);
   plan->recv = others_upwards(rank, n);
-  walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1, 0);
+  walk_append(plan, SEND, n - 1, ring_before(rank, 1, n), n - 1, 0);
   reduce_append(plan, 0, n - 1, RONDO_PRIM_OUT_BASE, RONDO_PRIM_OUT_BASE | RONDO_PRIM_FINAL, rank);
 }
 

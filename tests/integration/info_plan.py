@@ -52,7 +52,7 @@ def check_costs():
         (("all_reduce", 2, 8), "doubling", None, 1, 1, 8),
         (("all_gather", 5, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 4, 4, 4096 * KiB),
         (("all_gather", 17, 8), "ring", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 16, 16, 128),
-        (("reduce_scatter", 16, 8), "direct", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 29, 15, 120),
+        (("reduce_scatter", 16, 8), "direct", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 15, 15, 120),
         (("reduce", 128, 8, "--rank", 1), "direct", "RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS",
          127, 1, 8),
         (("broadcast", 6, "1M", "--root", 2, "--rank", 1), "ring", "RONDO_PLAN_SMALL_BYTES",
