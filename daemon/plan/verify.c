@@ -223,15 +223,18 @@ static uint64_t member_loops(const struct rondo_plan_verify_case *what, uint32_t
 static void buffers_reset(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
   me->reference_count = 0;
+  assert(me->sets != NULL); // a member that was not made is not run
   for (uint32_t i = 0; i < 2 * m->what->plans[0].chunk_count; i++)
     me->places[i] = (struct place){.symbol.from = me->sets + (size_t)i * m->set_words};
   for (uint32_t i = 0; i < input_count(m->what, rank); i++) {
-    struct symbol *symbol = &me->places[input_place(m->what, rank, i)].symbol;
-    symbol->loop = me->loop;
-    symbol->chunk = input_identity(m->what, rank, i);
-    symbol->order = order_of_rank(rank);
+    uint32_t at = input_place(m->what, rank, i);
+    uint64_t *set = me->sets + (size_t)at * m->set_words;
+    me->places[at].symbol = (struct symbol){.loop = me->loop,
+                                            .chunk = input_identity(m->what, rank, i),
+                                            .order = order_of_rank(rank),
+                                            .from = set};
     for (uint32_t word = 0; word < m->set_words; word++)
-      symbol->from[word] = set_word(rank, word);
+      set[word] = set_word(rank, word);
   }
 }
 
@@ -271,46 +274,45 @@ static uint32_t output_index(const struct step *step) {
   return step->op->primitive & RONDO_PRIM_OUT_BASE ? 0 : step->at.chunk;
 }
 
-// Reads this rank's own contribution.
-static bool input_read(const struct machine *m, const struct step *step,
-                       const struct symbol **symbol) {
+// This rank's own contribution; null: there is none, and the report says why.
+static const struct symbol *input_read(const struct machine *m, const struct step *step) {
   uint32_t rank = step->at.rank, index = input_index(step);
-  if (index >= input_count(m->what, rank))
-    return rondo_plan_verify_fault(m->report, step->at, "reads beyond the send buffer");
+  if (index >= input_count(m->what, rank)) {
+    (void)rondo_plan_verify_fault(m->report, step->at, "reads beyond the send buffer");
+    return NULL;
+  }
   const struct place *place = &m->members[rank].places[input_place(m->what, rank, index)];
-  *symbol = &place->symbol;
-  if (place->begun || place->symbol.finished ||
-      place->symbol.chunk != input_identity(m->what, rank, index) ||
-      !set_is(m, place->symbol.from, rank))
-    return rondo_plan_verify_fault(m->report, step->at, "reads its input after writing over it");
-  return true;
+  if (!place->begun && !place->symbol.finished &&
+      place->symbol.chunk == input_identity(m->what, rank, index) &&
+      set_is(m, place->symbol.from, rank))
+    return &place->symbol;
+  (void)rondo_plan_verify_fault(m->report, step->at, "reads its input after writing over it");
+  return NULL;
 }
 
-// Reads what earlier ops of the loop have put into the receive buffer.
-static bool result_read(const struct machine *m, const struct step *step,
-                        const struct symbol **symbol) {
+// What earlier ops of the loop have put into the receive buffer; null as above.
+static const struct symbol *result_read(const struct machine *m, const struct step *step) {
   uint32_t rank = step->at.rank, index = output_index(step);
-  if (index >= output_count(m->what, rank))
-    return rondo_plan_verify_fault(m->report, step->at, "reads beyond the receive buffer");
+  if (index >= output_count(m->what, rank)) {
+    (void)rondo_plan_verify_fault(m->report, step->at, "reads beyond the receive buffer");
+    return NULL;
+  }
   const struct place *place = &m->members[rank].places[output_place(m->what, rank, index)];
-  if (!place->begun && !place->written)
-    return rondo_plan_verify_fault(m->report, step->at, "reads a result that nobody has begun");
-  *symbol = &place->symbol;
-  return true;
+  if (place->begun || place->written)
+    return &place->symbol;
+  (void)rondo_plan_verify_fault(m->report, step->at, "reads a result that nobody has begun");
+  return NULL;
 }
 
-static bool local_read(const struct machine *m, const struct step *step,
-                       const struct symbol **symbol) {
-  if (step->op->primitive & RONDO_PRIM_RESULT)
-    return result_read(m, step, symbol);
-  return input_read(m, step, symbol);
+static const struct symbol *local_read(const struct machine *m, const struct step *step) {
+  return step->op->primitive & RONDO_PRIM_RESULT ? result_read(m, step) : input_read(m, step);
 }
 
 // Reduces the local chunk into the incoming symbol.
 static bool local_reduce(const struct machine *m, struct step *step) {
-  const struct symbol *local = NULL;
+  const struct symbol *local = local_read(m, step);
   struct symbol *value = &step->value;
-  if (!local_read(m, step, &local))
+  if (local == NULL)
     return false;
   if (value->loop != local->loop || value->chunk != local->chunk)
     return rondo_plan_verify_fault(m->report, step->at, "reduces with chunk %u of loop %llu",
@@ -350,7 +352,7 @@ static bool value_compute(const struct machine *m, struct step *step) {
     slot_take(m, step);
   else if (m->what->kind == RONDO_BARRIER)
     return true; // a signal has no value
-  else if (local_read(m, step, &local))
+  else if ((local = local_read(m, step)) != NULL)
     symbol_copy(m, &step->value, local);
   else
     return false;
