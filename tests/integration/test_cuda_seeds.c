@@ -7,11 +7,15 @@
 // memory while streams wait; the driver may hold the lock of the context meanwhile. In a quarter of
 // the programs the last runs are aborted. Every result must be exact, and nothing may hang.
 //
-//   test_cuda_seeds [--first=SEED] [--seeds=COUNT] [--replay] [--ptx=FILE [--mutation=NAME]]
+//   test_cuda_seeds [--first=SEED] [--seeds=COUNT] [--replay] [--late-readers]
+//                   [--ptx=FILE [--mutation=NAME]]
 //
 // With --ptx the kernels are PTX, and all accesses of threads, streams and kernels go through a
 // memory that follows PTX's memory model and accuses races (docs/ptx-machine.md). --mutation plants
 // a fault into the PTX, which a seed must notice.
+//
+// With --late-readers there are three ranks, so that buffers have several readers, and each stream
+// overwrites an input as soon as its run has ended.
 //
 // Each seed is a process. One that fails is repeated with its seed as the first of one.
 #include <argp.h>
@@ -57,6 +61,7 @@ static uint64_t seed_now;
 static bool ends_early; // the last runs are aborted
 static bool calls_wait; // calls that wait for streams are made while streams wait for runs
 static bool has_ptx;    // kernels are PTX, and accesses go through a memory
+static bool overwrites; // streams overwrite inputs after their runs
 
 #define EXPECT(call, expected) result_check(#call, (int)(call), (int)(expected))
 
@@ -133,6 +138,8 @@ static void program_enqueue(struct rank_program *p, uint32_t c, uint32_t round) 
   EXPECT(cuMemcpyHtoDAsync((CUdeviceptr)send, p->inputs[c], bytes, p->stream), CUDA_SUCCESS);
   EXPECT(rondo_run_on_stream(job.ctx[p->rank], job.coll[p->rank][c], send, recv, p->stream),
          RONDO_SUCCESS);
+  if (overwrites)
+    EXPECT(cuMemsetD8Async((CUdeviceptr)send, 0, bytes, p->stream), CUDA_SUCCESS);
   EXPECT(cuMemcpyDtoHAsync(p->outputs[c], (CUdeviceptr)recv, bytes, p->stream), CUDA_SUCCESS);
 }
 
@@ -234,7 +241,7 @@ static void driver_choose(struct random *r, uint32_t ranks,
   devices = 1 + random_below(r, 4);
   options.devices = devices;
   options.peer_access = random_below(r, 2);
-  has_streams = random_below(r, 2);
+  has_streams = random_below(r, 2) || overwrites;
   options.connections = has_streams ? 2u << random_below(r, 5) : 1u << random_below(r, 6);
   if (has_streams && ranks > devices)
     options.connections = 32;
@@ -256,6 +263,10 @@ static void job_choose(struct random *r, struct rondo_config *like) {
   static struct rondo_manual sizes = {.has_threads = true};
   job.ranks = 2 + random_below(r, has_ptx ? 2 : 3);
   job.is_mixed = random_below(r, 2);
+  if (overwrites) {
+    job.ranks = 3;
+    job.is_mixed = true;
+  }
   job.colls = 1 + random_below(r, has_ptx && !random_below(r, 2) ? 4 : RONDO_TEST_CUDA_COLLS);
   job.count = (uint32_t)random_log(r, job.ranks, has_ptx ? 6000 / job.colls : 10000);
   ends_early = random_below(r, has_ptx ? 2 : 4) == 0;
@@ -410,6 +421,7 @@ enum option_key {
   KEY_SEEDS = 'n',
   KEY_PTX = 'p',
   KEY_MUTATION = 'm',
+  KEY_LATE_READERS = 'l',
   KEY_REPLAY = 'r'
 };
 
@@ -424,6 +436,9 @@ static error_t option_parse(int key, char *text, struct argp_state *state) {
     options->mutation = text;
     if (!mutation_find(text))
       argp_error(state, "%s is no mutation", text);
+    return 0;
+  case KEY_LATE_READERS:
+    overwrites = true;
     return 0;
   case KEY_REPLAY:
     options->replays = true;
@@ -462,6 +477,7 @@ static int seeds_run(const struct options *options, const char *program) {
 
 static int mutation_run(const struct options *options) {
   const struct ptx_named_mutation *m = mutation_find(options->mutation);
+  overwrites |= m->fault == RONDO_FAULT_LAST_PEER_ALONE || m->fault == RONDO_FAULT_NO_DRAIN;
   mutation_load(m, options->ptx);
   uint64_t seeds = options->seeds ? options->seeds : m->seeds;
   uint64_t taken = mutation_count_seeds(options->first, seeds);
@@ -488,6 +504,8 @@ int main(int argc, char **argv) {
        "execute the kernels of this PTX; what is read obeys PTX's memory model", 0},
       {"mutation", KEY_MUTATION, "NAME", 0,
        "break the PTX, which must have source lines; succeed when a seed fails", 0},
+      {"late-readers", KEY_LATE_READERS, NULL, 0,
+       "overwrite inputs as soon as runs have ended, as two of the mutations do", 0},
       {"replay", KEY_REPLAY, NULL, 0, "run each seed twice; fail where the two runs differ", 0},
       {0},
   };
