@@ -299,13 +299,27 @@ static int communicator_make_link(struct rondo_communicator *comm, uint32_t from
   return RONDO_SUCCESS;
 }
 
+// Undoes the last communicator_make_link.
+static void communicator_drop_last_link(struct rondo_communicator *comm) {
+  const struct rondo_link *link = &comm->links[--comm->link_count];
+  comm->members[link->from].first_from = link->next_from;
+  comm->bytes -= link->bytes;
+  if (!link->bytes)
+    return;
+  rondo_writes_drop(&comm->writes, link->first, link->bytes);
+  rondo_pool_free(comm->pool, link->at, link->first, link->bytes);
+}
+
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position, struct rondo_pool_want *want) {
+  const uint32_t before = comm->link_count;
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < plan->send.count && status == RONDO_SUCCESS; i++)
     status = communicator_make_link(comm, position, rondo_plan_peer(plan, &plan->send, i), want);
   for (uint32_t i = 0; i < plan->recv.count && status == RONDO_SUCCESS; i++)
     status = communicator_make_link(comm, rondo_plan_peer(plan, &plan->recv, i), position, want);
+  while (status != RONDO_SUCCESS && comm->link_count > before)
+    communicator_drop_last_link(comm);
   return status;
 }
 

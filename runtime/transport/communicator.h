@@ -82,7 +82,8 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
 // Makes the missing links of the member at `position` to those peers of its `plan` whose process
 // and device are known, and connectors for links whose consumer is here or that are proxied.
 // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM; or RONDO_IN_PROGRESS: the caller
-// supplies `want` (pool.h) and connects again. Adds to `writes` what connectors on devices hold.
+// supplies `want` (pool.h) and connects again. Except after RONDO_SUCCESS no link is left that it
+// has made. Adds to `writes` what connectors on devices hold.
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position, struct rondo_pool_want *want);
 

@@ -231,8 +231,8 @@ static void an_id_may_come_back_as_something_else(void **state) {
   rondo_test_job_close(&job);
 }
 
-// Between threads, partial sums of an all-reduce lie in the receive buffers, in place and out of
-// place, so that a thousand gradients take little memory.
+// Between threads on the host, partial sums of an all-reduce lie in the receive buffers, in place
+// and out of place, so that a thousand gradients take little memory.
 static void sums_of_a_mebibyte_take_no_connector_memory(void **state) {
   (void)state;
   enum { MEMBERS = 8, COUNT = 262144, COLLS = 4, MOST_BYTES = COLLS * 16384 };
@@ -255,7 +255,8 @@ static void sums_of_a_mebibyte_take_no_connector_memory(void **state) {
         assert_int_equal(recv[r][k], (int32_t)(MEMBERS * (MEMBERS - 1) / 2 * k + MEMBERS * i));
     }
   }
-  assert_in_range(connector_bytes(), 1, MOST_BYTES);
+  if (!getenv("RONDO_TEST_BACKEND"))
+    assert_in_range(connector_bytes(), 1, MOST_BYTES);
   rondo_test_job_close(&job);
 }
 
