@@ -56,7 +56,7 @@ const char *rondo_channel_end_text(int end) {
   static const char *const texts[] = {
       [RONDO_WIRE_REFUSE_VERSION] = "it uses another version of the protocol",
       [RONDO_WIRE_REFUSE_JOB] = "it belongs to another job",
-      [RONDO_WIRE_REFUSE_SECRET] = "it failed to prove that it knows the job's secret",
+      [RONDO_WIRE_REFUSE_SECRET] = "it failed to prove that it knows the job's secret or who it is",
       [RONDO_WIRE_REFUSE_GARBAGE] = "it sent bytes that are not of this protocol",
       [RONDO_WIRE_REFUSE_LATE] = "it did not finish the handshake in time",
       [RONDO_WIRE_REFUSE_TWICE] = "it makes a connection of its own",
@@ -572,7 +572,7 @@ static struct rondo_channel *channel_create(const struct rondo_channel_config *c
   c->created_ns = rondo_now_ns();
   c->welcome_ns = cfg->welcome_ns;
   randombytes_buf(nonce, sizeof nonce);
-  rondo_handshake_init(&c->handshake, cfg->job, nonce);
+  rondo_handshake_init(&c->handshake, cfg->job, cfg->self, nonce);
   event_assign(&c->readable, base, fd, EV_READ | EV_PERSIST, channel_on_readable, c);
   event_assign(&c->writable, base, fd, EV_WRITE, channel_on_writable, c);
   evtimer_assign(&c->deadline, base, channel_on_deadline, c);
@@ -594,7 +594,7 @@ static struct rondo_channel *channel_connect(const struct rondo_channel_config *
   if (!c->is_local)
     socket_set_options(fd, cfg->peer_timeout_ns);
   (void)snprintf(c->remote, sizeof c->remote, "%s", remote);
-  rondo_handshake_begin(&c->handshake, hello, &c->reply);
+  rondo_handshake_begin(&c->handshake, hello, cfg->responder, &c->reply);
   c->is_connecting = connect(fd, (const struct sockaddr *)to, size) != 0;
   if (c->is_connecting && errno != EINPROGRESS) {
     int error = errno;

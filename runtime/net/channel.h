@@ -40,8 +40,8 @@ enum rondo_channel_end {
 // `owner` is that of the configuration. `opened` and `frame` may close the channel. The channel
 // must not be used after `closed`.
 struct rondo_channel_events {
-  // The other side has proved that it knows the secret, and has no answer yet. Returns 0 to go on,
-  // or an enum rondo_wire_refusal. May be null.
+  // The other side has proved that it knows the secret and has its key, and has no answer yet.
+  // Returns 0 to go on, or an enum rondo_wire_refusal. May be null.
   int (*admit)(void *owner, const struct rondo_channel *c);
   void (*opened)(void *owner, struct rondo_channel *c);
   void (*frame)(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame);
@@ -97,7 +97,10 @@ LIST_HEAD(rondo_channel_list, rondo_channel);
 
 struct rondo_channel_config {
   struct rondo_event_loop *loop;
-  const struct rondo_job_key *job; // outlives the channel
+  const struct rondo_job_key *job;   // outlives the channel
+  const struct rondo_key_pair *self; // outlives the channel; null: this side is the root
+  // Public key of the process to connect to; outlives the channel. Null: it is the root.
+  const uint8_t *responder;
   const struct rondo_channel_events *events;
   void *owner;
   struct rondo_mesh_counters *counters;

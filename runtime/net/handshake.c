@@ -8,6 +8,9 @@
 
 static_assert(RONDO_WIRE_PROOF_BYTES <= crypto_generichash_BYTES_MAX, "one hash");
 static_assert(RONDO_WIRE_MAC_BYTES >= crypto_generichash_BYTES_MIN, "one hash");
+static_assert(RONDO_TOPOLOGY_KEY_BYTES == crypto_scalarmult_BYTES, "X25519");
+static_assert(RONDO_TOPOLOGY_KEY_BYTES == crypto_scalarmult_SCALARBYTES, "X25519");
+static_assert(RONDO_WIRE_HELLO_BYTES <= RONDO_WIRE_UNAUTHENTICATED_BYTES, "HELLO fits");
 static_assert(RONDO_HANDSHAKE_SECRET_BYTES >= crypto_generichash_KEYBYTES_MIN,
               "the secret is a key");
 
@@ -45,10 +48,16 @@ void rondo_job_key_init(struct rondo_job_key *job, const uint8_t *tag, const uin
   parts_hash(secret, RONDO_HANDSHAKE_SECRET_BYTES, parts, job->key, sizeof job->key);
 }
 
+void rondo_key_pair_init(struct rondo_key_pair *pair, const uint8_t *random) {
+  memcpy(pair->private_key, random, sizeof pair->private_key);
+  (void)crypto_scalarmult_base(pair->public_key, pair->private_key); // never fails
+}
+
 void rondo_handshake_init(struct rondo_handshake *h, const struct rondo_job_key *job,
-                          const uint8_t *nonce) {
+                          const struct rondo_key_pair *self, const uint8_t *nonce) {
   memset(h, 0, sizeof *h);
   h->job = job;
+  h->self = self;
   h->state = RONDO_HANDSHAKE_AWAIT_HELLO;
   memcpy(h->nonce, nonce, sizeof h->nonce);
 }
@@ -67,29 +76,48 @@ void rondo_handshake_refuse(int refusal, struct rondo_handshake_reply *reply) {
   reply_set(reply, RONDO_WIRE_REFUSAL, &why, sizeof why);
 }
 
-// Derives the keys of this connection. Both sides hash HELLO first, then CHALLENGE.
-static void handshake_derive_keys(struct rondo_handshake *h, const uint8_t *challenge,
+const uint8_t *rondo_handshake_other_key(const struct rondo_handshake *h) {
+  return h->responder ? h->responder : h->hello.key;
+}
+
+// Derives the keys of this connection. Both sides hash HELLO first, then the responder's public key
+// and CHALLENGE. Between processes the hash has their shared secret for its key. False if the other
+// side's public key yields none: anybody could know the result of such a key.
+static bool handshake_derive_keys(struct rondo_handshake *h, const uint8_t *challenge,
                                   bool is_initiator) {
   static const uint8_t version = RONDO_WIRE_VERSION;
-  uint8_t bytes[RONDO_WIRE_HELLO_BYTES];
+  uint8_t bytes[RONDO_WIRE_HELLO_BYTES + RONDO_TOPOLOGY_KEY_BYTES];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
+  uint8_t shared[RONDO_TOPOLOGY_KEY_BYTES] = {0};
+  size_t shared_bytes = 0;
   rondo_wire_put_hello(&w, &h->hello);
-  const struct iovec parts[3] = {PART(&version, sizeof version), PART(bytes, sizeof bytes),
+  if (h->hello.purpose == RONDO_WIRE_TO_PEER) {
+    const uint8_t *other = rondo_handshake_other_key(h);
+    rondo_wire_put(&w, is_initiator ? other : h->self->public_key, RONDO_TOPOLOGY_KEY_BYTES);
+    if (crypto_scalarmult(shared, h->self->private_key, other) != 0)
+      return false;
+    shared_bytes = sizeof shared;
+  }
+  const struct iovec parts[3] = {PART(&version, sizeof version), PART(bytes, w.size),
                                  PART(challenge, RONDO_WIRE_NONCE_BYTES)};
-  parts_hash(NULL, 0, parts, h->transcript, sizeof h->transcript);
+  parts_hash(shared, shared_bytes, parts, h->transcript, sizeof h->transcript);
+  sodium_memzero(shared, sizeof shared);
   uint8_t *to_responder = is_initiator ? h->send_key : h->recv_key;
   uint8_t *to_initiator = is_initiator ? h->recv_key : h->send_key;
   transcript_hash(h, "to responder", to_responder);
   transcript_hash(h, "to initiator", to_initiator);
+  return true;
 }
 
 void rondo_handshake_begin(struct rondo_handshake *h, const struct rondo_wire_hello *hello,
-                           struct rondo_handshake_reply *reply) {
+                           const uint8_t *responder, struct rondo_handshake_reply *reply) {
   uint8_t bytes[RONDO_WIRE_HELLO_BYTES];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
+  h->responder = responder;
   h->hello = *hello;
   memcpy(h->hello.tag, h->job->tag, sizeof h->hello.tag);
   memcpy(h->hello.nonce, h->nonce, sizeof h->hello.nonce);
+  memcpy(h->hello.key, h->self->public_key, sizeof h->hello.key);
   rondo_wire_put_hello(&w, &h->hello);
   reply_set(reply, RONDO_WIRE_HELLO, bytes, w.size);
   h->state = RONDO_HANDSHAKE_AWAIT_CHALLENGE;
@@ -100,9 +128,11 @@ static int handshake_on_hello(struct rondo_handshake *h, struct rondo_wire_reade
   rondo_wire_get_hello(r, &h->hello);
   if (!rondo_wire_is_done(r))
     return RONDO_WIRE_REFUSE_GARBAGE;
-  if (memcmp(h->hello.tag, h->job->tag, sizeof h->hello.tag) != 0)
+  if (memcmp(h->hello.tag, h->job->tag, sizeof h->hello.tag) != 0 ||
+      (h->hello.purpose == RONDO_WIRE_TO_PEER && !h->self))
     return RONDO_WIRE_REFUSE_JOB;
-  handshake_derive_keys(h, h->nonce, false);
+  if (!handshake_derive_keys(h, h->nonce, false))
+    return RONDO_WIRE_REFUSE_SECRET;
   reply_set(reply, RONDO_WIRE_CHALLENGE, h->nonce, sizeof h->nonce);
   h->state = RONDO_HANDSHAKE_AWAIT_PROOF;
   return 0;
@@ -115,7 +145,8 @@ static int handshake_on_challenge(struct rondo_handshake *h, struct rondo_wire_r
   rondo_wire_get(r, challenge, sizeof challenge);
   if (!rondo_wire_is_done(r))
     return RONDO_WIRE_REFUSE_GARBAGE;
-  handshake_derive_keys(h, challenge, true);
+  if (!handshake_derive_keys(h, challenge, true))
+    return RONDO_WIRE_REFUSE_SECRET;
   transcript_hash(h, "initiator", proof);
   reply_set(reply, RONDO_WIRE_PROOF, proof, sizeof proof);
   h->state = RONDO_HANDSHAKE_AWAIT_WELCOME;

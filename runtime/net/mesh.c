@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <sodium.h>
+
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -224,7 +226,7 @@ void rondo_mesh_open(struct rondo_mesh *mesh) {
     struct rondo_mesh_held *held = STAILQ_FIRST(&mesh->held);
     STAILQ_REMOVE_HEAD(&mesh->held, queued);
     uint32_t from = held->message.from;
-    if (from < mesh->process_count && from != mesh->self && !mesh->peers[from].is_lost)
+    if (rondo_mesh_peer_has_key(mesh, from, held->key) && !mesh->peers[from].is_lost)
       mesh->events.receive(mesh->arg, &held->message);
     held_free(held);
   }
@@ -303,6 +305,7 @@ void rondo_mesh_free(struct rondo_mesh *mesh) {
   }
   free(mesh->peers);
   rondo_wire_member_fini(&mesh->me);
+  sodium_memzero(&mesh->keys, sizeof mesh->keys);
   rondo_listener_close(&mesh->listener);
   if (mesh->loop)
     rondo_event_loop_put(mesh->loop);
@@ -315,6 +318,7 @@ struct rondo_channel_config rondo_mesh_channels(struct rondo_mesh *mesh,
                                                 void *owner) {
   struct rondo_channel_config c = {.loop = mesh->loop,
                                    .job = &mesh->job.key,
+                                   .self = &mesh->keys,
                                    .events = events,
                                    .owner = owner,
                                    .counters = &mesh->counters,
@@ -367,6 +371,14 @@ static struct rondo_mesh *mesh_create(const struct rondo_config *cfg) {
   return mesh;
 }
 
+static void mesh_make_keys(struct rondo_mesh *mesh) {
+  uint8_t random[RONDO_TOPOLOGY_KEY_BYTES];
+  randombytes_buf(random, sizeof random);
+  rondo_key_pair_init(&mesh->keys, random);
+  sodium_memzero(random, sizeof random);
+  memcpy(mesh->me.key, mesh->keys.public_key, sizeof mesh->me.key);
+}
+
 static void mesh_on_begin(void *arg) {
   struct rondo_mesh *mesh = arg;
   struct event_base *base = rondo_event_loop_base(mesh->loop);
@@ -403,6 +415,7 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
     return status;
   }
   rondo_event_loop_make_room(cfg->rank_count); // a connection with each process
+  mesh_make_keys(mesh);
   rondo_identity_get(&mesh->me);
   mesh->me.asks_window =
       cfg->backend == RONDO_BACKEND_CUDA && cfg->transport == RONDO_TRANSPORT_NCCL;

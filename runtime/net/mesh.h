@@ -14,7 +14,8 @@
 // Messages are for set-up (descriptors, addresses, file descriptors of shared memory), not for
 // data. Messages from one process to another arrive whole, once and in order; if that is
 // impossible, `broke` or `cut` reports the process. The mesh proves that the sender knows the job's
-// secret; the receiver must check what a message holds.
+// secret and, once the roster is known, that the sender is the process. The receiver must check
+// what a message holds.
 //
 // A process is a number below the number of processes, the same on all processes of the job.
 #ifndef RONDO_RUNTIME_NET_MESH_H

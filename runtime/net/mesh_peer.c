@@ -147,14 +147,16 @@ static void line_open(struct rondo_mesh_peer *peer, struct rondo_channel *c) {
 
 // -------------------------------------------------------------- receiving ---
 
-// Keeps a message that has come before rondo_mesh_open. Null without memory.
-static bool mesh_hold(struct rondo_mesh *mesh, const struct rondo_mesh_message *m) {
+// Keeps a message that has come before rondo_mesh_open. False without memory.
+static bool mesh_hold(struct rondo_mesh *mesh, const struct rondo_mesh_message *m,
+                      const struct rondo_channel *c) {
   struct rondo_mesh_held *held = malloc(sizeof *held + m->size);
   if (!held)
     return false;
   held->message = *m;
   if (m->size)
     memcpy(held->bytes, m->bytes, m->size);
+  memcpy(held->key, rondo_handshake_other_key(&c->handshake), sizeof held->key);
   held->message.bytes = held->bytes;
   held->message.fds = held->fds;
   for (uint32_t i = 0; i < m->fd_count; i++) {
@@ -176,7 +178,7 @@ static bool mesh_on_message(struct rondo_mesh *mesh, uint32_t from, struct rondo
                                        .fds = frame->fds,
                                        .fd_count = frame->fd_count};
   if (!mesh->is_open) {
-    if (!mesh_hold(mesh, &message))
+    if (!mesh_hold(mesh, &message, c))
       return false;
     if (mesh->held_bytes > RONDO_MESH_HELD_BYTES)
       rondo_channel_pause(c, 1);
@@ -379,6 +381,7 @@ static void peer_attempt(struct rondo_mesh_peer *peer) {
       .purpose = RONDO_WIRE_TO_PEER, .from = mesh->self, .to = peer_number(peer)};
   uint32_t address_count = peer_address_count(peer);
   struct rondo_wire_address address;
+  cfg.responder = peer_where(peer)->key;
   cfg.handshake_ns = ANSWER_NS;
   cfg.welcome_ns = ANSWER_NS;
   if (peer_is_local(peer)) {
@@ -463,7 +466,8 @@ void rondo_mesh_peer_bye(struct rondo_mesh_peer *peer) {
 static const struct rondo_channel_events in_events = {
     .frame = line_on_frame, .closed = line_on_closed, .sent = peer_on_sent};
 
-// Before this process knows the others: the number of a process is what it says.
+// Before this process knows the others: the number of a process is what it says, and its key is
+// compared later.
 static void early_on_frame(void *owner, struct rondo_channel *c,
                            struct rondo_channel_frame *frame) {
   if (mesh_on_frame(owner, c->handshake.hello.from, c, frame) <= 0)
@@ -492,10 +496,15 @@ void rondo_mesh_peer_send_early(struct rondo_mesh *mesh, uint32_t to,
     rondo_channel_out_free(out);
 }
 
+bool rondo_mesh_peer_has_key(const struct rondo_mesh *mesh, uint32_t process, const uint8_t *key) {
+  return process < mesh->process_count && process != mesh->self &&
+         memcmp(mesh->topology->processes[process].key, key, RONDO_TOPOLOGY_KEY_BYTES) == 0;
+}
+
 int rondo_mesh_peer_admit(void *arg, const struct rondo_channel *c) {
   const struct rondo_mesh *mesh = arg;
   uint32_t from = c->handshake.hello.from;
-  if (from >= mesh->process_count || from == mesh->self)
+  if (!rondo_mesh_peer_has_key(mesh, from, c->handshake.hello.key))
     return 0; // refused once it is authenticated
   const struct rondo_mesh_peer *peer = &mesh->peers[from];
   bool is_made_here = peer->out || (peer->dial.channel && mesh->self < from);
@@ -507,14 +516,16 @@ int rondo_mesh_peer_admit(void *arg, const struct rondo_channel *c) {
 static void peer_accept_in(struct rondo_mesh *mesh, struct rondo_channel *c, bool is_early) {
   uint32_t from = c->handshake.hello.from;
   uint32_t to = c->handshake.hello.to;
-  struct rondo_mesh_peer *peer = from < mesh->process_count ? &mesh->peers[from] : NULL;
-  if (!peer || from == mesh->self || to != mesh->self) {
-    rondo_log(RONDO_LOG_WARN, "member: refused a connection from %s: its process numbers are wrong",
-              c->remote);
+  if (to != mesh->self || !rondo_mesh_peer_has_key(mesh, from, c->handshake.hello.key)) {
+    rondo_log(RONDO_LOG_WARN,
+              "member: refused a connection from %s: it is not process %u of the job, or looks for "
+              "another one",
+              c->remote, from);
     rondo_channel_count(&mesh->counters.refused, 1);
     rondo_channel_close(c);
     return;
   }
+  struct rondo_mesh_peer *peer = &mesh->peers[from];
   if (peer->is_over) {
     rondo_channel_close(c);
     return;

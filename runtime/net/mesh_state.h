@@ -22,6 +22,11 @@
 // for the end of the connection and go on a new one, so they stay in order. A process refuses a new
 // connection with RONDO_WIRE_REFUSE_TWICE until the old one has ended here too.
 //
+// Each process has a pair of keys, and the roster has the public ones. A process cannot say that it
+// is another one, also if it knows the secret of the job, as one that was removed does. Who
+// connects takes the key of the other process from the roster. Who accepts a connection compares
+// its key with the roster, or, before that is known, when it comes.
+//
 // If a connection is cut, both processes connect again, to see whether the other one lives. If it
 // does, and messages may be lost, the one with the lower number reports the other one: one of them
 // has to leave the job.
@@ -93,6 +98,7 @@ struct rondo_mesh_peer {
 struct rondo_mesh_held {
   STAILQ_ENTRY(rondo_mesh_held) queued;
   struct rondo_mesh_message message;
+  uint8_t key[RONDO_TOPOLOGY_KEY_BYTES]; // public key of the process that has sent it
   int fds[RONDO_WIRE_FDS];
   uint8_t bytes[];
 };
@@ -107,6 +113,7 @@ struct rondo_mesh {
   struct rondo_mesh_counters counters;
   struct rondo_event_loop_task task;
   struct rondo_wire_member me;
+  struct rondo_key_pair keys;
 
   // Under the lock.
   pthread_mutex_t lock;
@@ -162,6 +169,8 @@ void rondo_mesh_join_send(struct rondo_mesh *mesh, struct rondo_channel_out *out
 // mesh_peer.c
 // Refuses a connection of a process with which this process makes or closes one itself.
 int rondo_mesh_peer_admit(void *arg, const struct rondo_channel *c);
+// True if this is another process of the job, and `key` is its public key.
+bool rondo_mesh_peer_has_key(const struct rondo_mesh *mesh, uint32_t process, const uint8_t *key);
 // Takes an authenticated connection from the listener.
 void rondo_mesh_peer_accept(void *arg, struct rondo_channel *c);
 // Assigns the connections that came before rondo_mesh_meet to their peers.

@@ -125,6 +125,7 @@ bool rondo_topology_add(struct rondo_topology *topology, const struct rondo_wire
   for (uint32_t i = 0; i < member->address_count; i++)
     p->ports[i] = member->addresses[i].port;
   memcpy(p->local, member->local, sizeof p->local);
+  memcpy(p->key, member->key, sizeof p->key);
   for (uint32_t i = 0; i < member->rank_count; i++) {
     topology->ranks[topology->listed_count++] = member->ranks[i];
     topology->process_of[member->ranks[i]] = number;

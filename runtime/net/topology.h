@@ -20,6 +20,7 @@ struct rondo_wire_member;
 #define RONDO_TOPOLOGY_INTERFACE_BYTES 16u // of an interface's name, with its end
 #define RONDO_TOPOLOGY_INTERFACES 16u      // of one machine
 #define RONDO_TOPOLOGY_ADDRESSES 4u        // of one process
+#define RONDO_TOPOLOGY_KEY_BYTES 32u       // of the public key of a process
 
 // Where a rank is on its machine.
 struct rondo_topology_place {
@@ -59,6 +60,7 @@ struct rondo_topology_process {
   const uint32_t *ranks; // ascending
   uint16_t ports[RONDO_TOPOLOGY_ADDRESSES]; // by address of the machine
   char local[RONDO_TOPOLOGY_NAME_BYTES];    // name of its socket for processes of its machine
+  uint8_t key[RONDO_TOPOLOGY_KEY_BYTES];    // its public key
 };
 
 struct rondo_topology {

@@ -65,6 +65,7 @@ void rondo_wire_put_hello(struct rondo_wire_writer *w, const struct rondo_wire_h
   rondo_wire_put_u32(w, hello->from);
   rondo_wire_put_u32(w, hello->to);
   rondo_wire_put(w, hello->nonce, sizeof hello->nonce);
+  rondo_wire_put(w, hello->key, sizeof hello->key);
 }
 
 #define NO_NODE UINT16_MAX
@@ -128,6 +129,7 @@ void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_
     rondo_wire_put_u16(w, m->addresses[i].port);
   rondo_wire_put_u32(w, m->pid);
   rondo_wire_put_text(w, m->local);
+  rondo_wire_put(w, m->key, sizeof m->key);
   rondo_wire_put_ranks(w, m->ranks, m->rank_count);
   for (uint32_t i = 0; i < m->rank_count; i++)
     rondo_wire_put_place(w, &m->places[i]);
@@ -231,6 +233,7 @@ void rondo_wire_get_hello(struct rondo_wire_reader *r, struct rondo_wire_hello *
   hello->from = rondo_wire_get_u32(r);
   hello->to = rondo_wire_get_u32(r);
   rondo_wire_get(r, hello->nonce, sizeof hello->nonce);
+  rondo_wire_get(r, hello->key, sizeof hello->key);
 }
 
 static int16_t wire_get_node(struct rondo_wire_reader *r) {
@@ -310,6 +313,7 @@ void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member
   }
   m->pid = rondo_wire_get_u32(r);
   rondo_wire_get_text(r, m->local, sizeof m->local);
+  rondo_wire_get(r, m->key, sizeof m->key);
   m->rank_count = rondo_wire_get_ranks(r, &m->ranks);
   member_get_places(r, m);
 }

@@ -13,24 +13,24 @@
 #include "runtime/net/topology.h"
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 8u
+#define RONDO_WIRE_VERSION 9u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u
 #define RONDO_WIRE_PROOF_BYTES 32u
 #define RONDO_WIRE_TAG_BYTES 8u
-#define RONDO_WIRE_HELLO_BYTES 49u
-#define RONDO_WIRE_UNAUTHENTICATED_BYTES 64u   // longest payload before authentication
+#define RONDO_WIRE_HELLO_BYTES 81u
+#define RONDO_WIRE_UNAUTHENTICATED_BYTES 96u   // longest payload before authentication
 #define RONDO_WIRE_AUTHENTICATED_BYTES 262144u // longest payload after it
 #define RONDO_WIRE_TEXT_BYTES 255u             // longest text; a name is shorter
 #define RONDO_WIRE_FDS 8u
 
 enum rondo_wire_type {
   // The handshake, in this order.
-  RONDO_WIRE_HELLO = 1,     // initiator: job, purpose, process numbers, nonce
+  RONDO_WIRE_HELLO = 1,     // initiator: job, purpose, process numbers, nonce, key
   RONDO_WIRE_CHALLENGE = 2, // responder: nonce
-  RONDO_WIRE_PROOF = 3,     // initiator: proves that it knows the secret
-  RONDO_WIRE_WELCOME = 4,   // responder: proves that it knows the secret
+  RONDO_WIRE_PROOF = 3,     // initiator: proves that it knows the secret and has its key
+  RONDO_WIRE_WELCOME = 4,   // responder: proves the same
   RONDO_WIRE_REFUSAL = 5,   // either: why it ends the handshake; a hint only, not authenticated
   // After the handshake; each frame carries a keyed hash.
   RONDO_WIRE_MEMBERSHIP = 16, // to root and peers: a message of membership (runtime/job)
@@ -49,7 +49,7 @@ enum rondo_wire_purpose { RONDO_WIRE_TO_ROOT = 1, RONDO_WIRE_TO_PEER = 2 };
 enum rondo_wire_refusal {
   RONDO_WIRE_REFUSE_VERSION = 1, // uses another version of the protocol
   RONDO_WIRE_REFUSE_JOB = 2,     // of another job, or with another purpose
-  RONDO_WIRE_REFUSE_SECRET = 3,  // failed to prove that it knows the secret
+  RONDO_WIRE_REFUSE_SECRET = 3,  // failed to prove that it knows the secret, or has its key
   RONDO_WIRE_REFUSE_GARBAGE = 4, // sent bytes that are not of this protocol
   RONDO_WIRE_REFUSE_LATE = 5,    // did not finish the handshake in time
   RONDO_WIRE_REFUSE_TWICE = 6    // the receiver has a connection with the sender, or makes one
@@ -71,6 +71,7 @@ struct rondo_wire_hello {
   uint8_t purpose;
   uint32_t from, to; // process numbers, or RONDO_MESH_NOBODY
   uint8_t nonce[RONDO_WIRE_NONCE_BYTES];
+  uint8_t key[RONDO_TOPOLOGY_KEY_BYTES]; // public key of the initiator
 };
 
 // An address to connect to.
@@ -88,6 +89,7 @@ struct rondo_wire_member {
   uint8_t asks_window; // 1: its devices are to share an NCCL window
   char host[RONDO_TOPOLOGY_NAME_BYTES];
   char local[RONDO_TOPOLOGY_NAME_BYTES]; // name of its socket for processes of its machine
+  uint8_t key[RONDO_TOPOLOGY_KEY_BYTES]; // its public key
   uint32_t address_count;
   struct rondo_wire_address addresses[RONDO_TOPOLOGY_ADDRESSES];
   uint32_t interface_count;

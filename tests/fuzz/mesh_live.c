@@ -95,6 +95,8 @@ static void hang_up(int fd) {
 
 static const uint8_t tag[RONDO_WIRE_TAG_BYTES] = "a tag";
 static const uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = "a secret";
+static struct rondo_key_pair keys;  // of the fuzzer as a process of the job
+static struct rondo_key_pair stray; // of no process of the job
 
 static struct rondo_config config(void) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
@@ -123,8 +125,8 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
   socklen_t size = rondo_address_to_socket(&job.addresses[0], &s);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   RONDO_FUZZ_CHECK(connect(fd, (struct sockaddr *)&s, size) == 0);
-  rondo_handshake_init(&p, &job.key, nonce);
-  rondo_handshake_begin(&p, &hello, &reply);
+  rondo_handshake_init(&p, &job.key, &keys, nonce);
+  rondo_handshake_begin(&p, &hello, NULL, &reply);
   RONDO_FUZZ_CHECK(prove(fd, &p, &reply));
   say(fd, &p, in);
   hang_up(fd);
@@ -172,7 +174,7 @@ static void scene_open(struct scene *s, uint32_t rank_count,
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_members_calls->start(&cfg, NULL, events, s, &s->mesh) == RONDO_SUCCESS);
   s->fd = admit(s->door);
-  rondo_handshake_init(&s->proof, &s->job, nonce);
+  rondo_handshake_init(&s->proof, &s->job, NULL, nonce);
   RONDO_FUZZ_CHECK(prove(s->fd, &s->proof, &reply));
 }
 
@@ -197,6 +199,7 @@ static struct pair {
   struct rondo_mesh *mesh;
   struct rondo_topology *topology;
   sem_t is_done;
+  int is_stray; // the fuzzer is not the process that it says: the mesh reads nothing
 } pair;
 
 static void on_meet(void *arg) {
@@ -221,7 +224,7 @@ static void control_thread_run(void (*call)(void *arg)) {
 
 static void on_control(void *arg, uint32_t from, const void *bytes, size_t size) {
   (void)arg, (void)bytes;
-  RONDO_FUZZ_CHECK(from == 1 && size <= RONDO_WIRE_AUTHENTICATED_BYTES);
+  RONDO_FUZZ_CHECK(!pair.is_stray && from == 1 && size <= RONDO_WIRE_AUTHENTICATED_BYTES);
 }
 
 static void on_cut(void *arg, uint32_t process, bool is_proven, const char *text) {
@@ -238,7 +241,8 @@ static void on_text(void *arg, const char *text) { (void)arg, (void)text; }
 
 static void hear(void *arg, struct rondo_mesh_message *message) {
   (void)arg;
-  RONDO_FUZZ_CHECK(message->from == 1 && message->size <= RONDO_MESH_MESSAGE_BYTES);
+  RONDO_FUZZ_CHECK(!pair.is_stray && message->from == 1);
+  RONDO_FUZZ_CHECK(message->size <= RONDO_MESH_MESSAGE_BYTES);
   RONDO_FUZZ_CHECK(message->fd_count <= RONDO_MESH_MESSAGE_FDS);
   for (uint32_t i = 0; i < message->fd_count; i++)
     RONDO_FUZZ_CHECK(fcntl(message->fds[i], F_GETFD) >= 0);
@@ -315,6 +319,7 @@ static const struct rondo_wire_member *pair_open(const struct rondo_job_key *job
       .address_count = 1, .rank_count = 1, .ranks = &ranks[1], .places = &place};
   struct rondo_config cfg = config();
   other.addresses[0] = *door;
+  memcpy(other.key, keys.public_key, sizeof other.key);
   cfg.rank_count = 2;
   rondo_job_address_write_root(job, secret, door, 1, &cfg.id);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
@@ -338,7 +343,8 @@ static void pair_close(void) {
   rondo_topology_destroy(pair.topology);
 }
 
-// The next bytes say by which way, and as whom: as the other process, or as nobody.
+// The next bytes say by which way, and as whom: as the other process, or as nobody, or with a key
+// that is not of the other process.
 static void speak_as_peer(struct rondo_fuzz_input *in) {
   static const struct rondo_mesh_events events = {.control = on_control,
                                                   .receive = hear,
@@ -362,11 +368,14 @@ static void speak_as_peer(struct rondo_fuzz_input *in) {
     RONDO_FUZZ_CHECK(rondo_mesh_send(pair.mesh, &call) == RONDO_SUCCESS);
   hello.from = 1 + who % 4 / 3; // seldom somebody else
   hello.to = who / 4 % 4 / 3;
+  pair.is_stray = who / 16 % 4 == 3;
   int fd = how & CALLED_ON ? admit(door) : connect_to(member, how & HERE);
-  rondo_handshake_init(&p, &job, nonce);
+  rondo_handshake_init(&p, &job, pair.is_stray ? &stray : &keys, nonce);
   if (!(how & CALLED_ON))
-    rondo_handshake_begin(&p, &hello, &reply);
-  if (prove(fd, &p, &reply))
+    rondo_handshake_begin(&p, &hello, member->key, &reply);
+  int is_proved = prove(fd, &p, &reply);
+  RONDO_FUZZ_CHECK(!is_proved || !pair.is_stray || !(how & CALLED_ON));
+  if (is_proved)
     say_to_member(fd, &p, in, how & HERE && !(how & CALLED_ON));
   hang_up(fd);
   close(door);
@@ -376,8 +385,11 @@ static void speak_as_peer(struct rondo_fuzz_input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct rondo_fuzz_input in = {data, size};
   static int is_quiet;
-  if (!is_quiet)
+  if (!is_quiet) {
     is_quiet = setenv("RONDO_LOG", "off", 1) == 0;
+    rondo_key_pair_init(&keys, (const uint8_t[RONDO_TOPOLOGY_KEY_BYTES]){0, 1});
+    rondo_key_pair_init(&stray, (const uint8_t[RONDO_TOPOLOGY_KEY_BYTES]){0, 2});
+  }
   if (!size || data[0] >= 12)
     return 0;
   switch (rondo_fuzz_take(&in, 1) / 4) {

@@ -24,6 +24,7 @@
 
 static struct rondo_crew crew;
 static struct rondo_job_address job; // as a member knows it
+static struct rondo_key_pair keys;   // of the process that the test is
 
 // What a connection sent and received.
 struct record {
@@ -35,6 +36,7 @@ static void open_listener(uint32_t size) {
   rondo_test_log_clear();
   rondo_crew_init(&crew, size, 60000);
   assert_int_equal(rondo_job_address_read(&crew.cfg, &job), RONDO_SUCCESS);
+  rondo_key_pair_init(&keys, (const uint8_t[RONDO_TOPOLOGY_KEY_BYTES]){0, 1});
 }
 
 static int call(void) {
@@ -173,8 +175,8 @@ static int prove(int fd, const struct rondo_job_key *as, struct record *record,
       .purpose = RONDO_WIRE_TO_ROOT, .from = RONDO_MESH_NOBODY, .to = RONDO_MESH_NOBODY};
   int refusal = 0;
   randombytes_buf(nonce, sizeof nonce);
-  rondo_handshake_init(p, as, nonce);
-  rondo_handshake_begin(p, &hello, &reply);
+  rondo_handshake_init(p, as, &keys, nonce);
+  rondo_handshake_begin(p, &hello, NULL, &reply);
   while (!refusal && reply.size) {
     say(fd, reply.bytes, reply.size);
     if (record) {
@@ -228,6 +230,20 @@ static void another_job_is_refused(void **state) {
   int fd = call();
   assert_int_equal(prove(fd, &other, NULL, &p), RONDO_WIRE_REFUSE_JOB);
   close(fd);
+  job_still_works();
+}
+
+// The root has no keys, and is no process of the job.
+static void a_process_that_looks_for_another_one_is_refused(void **state) {
+  (void)state;
+  static const uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {1};
+  const struct rondo_wire_hello hello = {.purpose = RONDO_WIRE_TO_PEER, .from = 1, .to = 0};
+  struct rondo_handshake p;
+  struct rondo_handshake_reply reply;
+  open_listener(2);
+  rondo_handshake_init(&p, &job.key, &keys, nonce);
+  rondo_handshake_begin(&p, &hello, keys.public_key, &reply);
+  expect_refusal(reply.bytes, reply.size, RONDO_WIRE_REFUSE_JOB);
   job_still_works();
 }
 
@@ -341,8 +357,8 @@ static void a_slow_process_of_the_job_does_not_give_way(void **state) {
       .purpose = RONDO_WIRE_TO_ROOT, .from = RONDO_MESH_NOBODY, .to = RONDO_MESH_NOBODY};
   open_listener(2);
   int fd = call();
-  rondo_handshake_init(&slow, &job.key, nonce);
-  rondo_handshake_begin(&slow, &hello, &reply);
+  rondo_handshake_init(&slow, &job.key, &keys, nonce);
+  rondo_handshake_begin(&slow, &hello, NULL, &reply);
   say(fd, reply.bytes, reply.size);
   hear_frame(fd, &frame, bytes);
   for (int i = 0; i < CONNECTIONS; i++)
@@ -393,6 +409,7 @@ int main(void) {
       RONDO_NAMED_TEST("listener", another_version_is_refused),
       RONDO_NAMED_TEST("listener", a_wrong_secret_is_refused),
       RONDO_NAMED_TEST("listener", another_job_is_refused),
+      RONDO_NAMED_TEST("listener", a_process_that_looks_for_another_one_is_refused),
       RONDO_NAMED_TEST("listener", a_recorded_conversation_is_of_no_use),
       RONDO_NAMED_TEST("listener", what_is_changed_or_repeated_is_refused),
       RONDO_NAMED_TEST("listener", truncated_frames_hurt_nobody),

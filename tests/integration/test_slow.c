@@ -1,5 +1,6 @@
-// A process that is slow, or to which another one is too slow, is waited for: the test is the root
-// of a job and one of its two processes, and the mesh under test is the other.
+// A process that is slow, or to which another one is too slow, is waited for, and one that is not
+// the process that it says is refused: the test is the root of a job and one of its two processes,
+// and the mesh under test is the other.
 #include <poll.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -30,6 +31,8 @@ struct line {
 };
 
 static struct rondo_job_key job;
+static struct rondo_key_pair keys;  // of the test as a process of the job
+static struct rondo_key_pair stray; // of no process of the job, but of one that knows its secret
 static struct rondo_mesh *mesh;
 static int root, member; // listening sockets
 static struct rondo_wire_address root_at, member_at;
@@ -49,14 +52,16 @@ static int listen_at(struct rondo_wire_address *at) {
   return fd;
 }
 
-static void line_admit(struct line *line, int listener) {
+static void line_admit_as(struct line *line, int listener, const struct rondo_key_pair *self) {
   static const uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {5};
   struct pollfd p = {.fd = listener, .events = POLLIN};
   assert_int_equal(poll(&p, 1, LONG_MS), 1);
   line->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
   assert_true(line->fd >= 0);
-  rondo_handshake_init(&line->proof, &job, nonce);
+  rondo_handshake_init(&line->proof, &job, self, nonce);
 }
+
+static void line_admit(struct line *line, int listener) { line_admit_as(line, listener, &keys); }
 
 static void line_read(struct line *line, size_t at, size_t size) {
   for (size_t end = at + size; at < end;) {
@@ -77,7 +82,8 @@ static struct rondo_wire_frame line_receive(struct line *line) {
 }
 
 static void line_reply(struct line *line, const struct rondo_handshake_reply *reply) {
-  assert_int_equal(send(line->fd, reply->bytes, reply->size, MSG_NOSIGNAL), (ssize_t)reply->size);
+  if (reply->size) // the other side may have closed the connection after its WELCOME
+    assert_int_equal(send(line->fd, reply->bytes, reply->size, MSG_NOSIGNAL), (ssize_t)reply->size);
 }
 
 static void line_prove(struct line *line) {
@@ -112,6 +118,7 @@ static struct rondo_topology *topology_make(void) {
   self.ranks = &ranks[0];
   self.places = &place;
   other.addresses[0] = member_at;
+  memcpy(other.key, keys.public_key, sizeof other.key);
   if (*local_name) {
     memcpy(other.machine, self.machine, sizeof other.machine);
     (void)snprintf(other.local, sizeof other.local, "%s", local_name);
@@ -209,6 +216,8 @@ static struct rondo_config job_listen(void) {
   root = listen_at(&root_at);
   member = listen_at(&member_at);
   rondo_job_key_init(&job, tag, secret);
+  rondo_key_pair_init(&keys, (const uint8_t[RONDO_TOPOLOGY_KEY_BYTES]){0, 1});
+  rondo_key_pair_init(&stray, (const uint8_t[RONDO_TOPOLOGY_KEY_BYTES]){0, 2});
   rondo_job_address_write_root(&job, secret, &root_at, 1, &cfg.id);
   assert_int_equal(rondo_config_complete(&cfg), RONDO_SUCCESS);
   return cfg;
@@ -456,6 +465,171 @@ static void a_close_without_an_answer_is_a_cut(void **state) {
   assert_int_equal(broken, 1);
 }
 
+// --------------------------------------------------------------------- keys ---
+
+// Connects to the mesh as process 1 and begins the handshake.
+static void line_connect(struct line *line, const struct rondo_key_pair *self) {
+  static uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {7};
+  const struct rondo_wire_hello as = {.purpose = RONDO_WIRE_TO_PEER, .from = 1, .to = 0};
+  struct rondo_handshake_reply reply;
+  struct sockaddr_storage s;
+  socklen_t size = rondo_channel_local_address(rondo_mesh_self(mesh)->local, &s);
+  line->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_true(line->fd >= 0);
+  assert_int_equal(connect(line->fd, (struct sockaddr *)&s, size), 0);
+  nonce[1]++;
+  rondo_handshake_init(&line->proof, &job, self, nonce);
+  rondo_handshake_begin(&line->proof, &as, rondo_mesh_self(mesh)->key, &reply);
+  line_reply(line, &reply);
+}
+
+// Sends a message and asks whether it was read.
+static void line_send_message(struct line *line) {
+  static uint8_t number[8];
+  const struct rondo_wire_writer w = {.bytes = number, .size = sizeof number};
+  line_send(line, RONDO_WIRE_MESSAGE, &empty);
+  line_send(line, RONDO_WIRE_FLUSH, &w);
+}
+
+static void keys_begin(void) {
+  struct rondo_config cfg = job_listen();
+  rondo_test_log_clear();
+  mesh_open(&cfg);
+  received = broken = 0;
+  may_be_cut = false;
+}
+
+static void keys_end(struct line *line) {
+  assert_true(rondo_test_log_has("it is not process 1 of the job"));
+  mesh_close();
+  close(line->fd);
+  assert_int_equal(received, 1);
+  assert_int_equal(broken, 0);
+}
+
+// It knows the secret and says the number of another process. Nothing that it sends is read, and
+// the process that has the number is not disturbed.
+static void a_process_with_the_number_of_another_one_is_refused(void **state) {
+  (void)state;
+  struct line line;
+  struct line other;
+  keys_begin();
+  control_thread_run(on_meet);
+  line_connect(&other, &keys);
+  line_prove(&other);
+  line_send_message(&other);
+  line_expect(&other, RONDO_WIRE_FLUSHED);
+  line_connect(&line, &stray);
+  line_prove(&line);
+  line_expect_end(&line);
+  line_send(&other, RONDO_WIRE_CLOSE, &empty);
+  line_expect(&other, RONDO_WIRE_CLOSED);
+  keys_end(&other);
+}
+
+// Before the roster is known the secret is enough. What a process has sent then counts only if the
+// roster has its key.
+static void a_process_that_came_too_early_is_refused_when_the_roster_comes(void **state) {
+  (void)state;
+  struct line line;
+  struct line other;
+  keys_begin();
+  line_connect(&line, &stray);
+  line_prove(&line);
+  line_send_message(&line);
+  line_expect(&line, RONDO_WIRE_FLUSHED);
+  line_connect(&other, &keys);
+  line_prove(&other);
+  line_send_message(&other);
+  line_expect(&other, RONDO_WIRE_FLUSHED);
+  control_thread_run(on_meet);
+  line_expect_end(&line);
+  keys_end(&other);
+}
+
+// The same if its connection has ended before.
+static void what_an_early_process_has_left_is_dropped(void **state) {
+  (void)state;
+  struct line line;
+  struct line other;
+  keys_begin();
+  line_connect(&line, &stray);
+  line_prove(&line);
+  line_send_message(&line);
+  line_expect(&line, RONDO_WIRE_FLUSHED);
+  line_send(&line, RONDO_WIRE_CLOSE, &empty);
+  line_expect(&line, RONDO_WIRE_CLOSED);
+  close(line.fd);
+  control_thread_run(on_meet);
+  line_connect(&line, &stray);
+  line_prove(&line);
+  line_expect_end(&line);
+  line_connect(&other, &keys);
+  line_prove(&other);
+  line_send_message(&other);
+  line_expect(&other, RONDO_WIRE_FLUSHED);
+  keys_end(&other);
+}
+
+// It listens where another process should, and knows the secret.
+static void a_process_in_the_place_of_another_one_gets_no_message(void **state) {
+  (void)state;
+  struct line line;
+  struct rondo_handshake_reply reply;
+  struct rondo_config cfg = job_listen();
+  mesh_open(&cfg);
+  control_thread_run(on_meet);
+  assert_int_equal(rondo_mesh_send(mesh, &hello), RONDO_SUCCESS);
+  line_admit_as(&line, member, &stray);
+  struct rondo_wire_frame frame = line_receive(&line);
+  assert_int_equal(rondo_handshake_step(&line.proof, &frame, &reply), 0);
+  line_reply(&line, &reply);
+  frame = line_receive(&line);
+  assert_int_equal(rondo_handshake_step(&line.proof, &frame, &reply), RONDO_WIRE_REFUSE_SECRET);
+  line_reply(&line, &reply);
+  line_expect_end(&line);
+  line_admit(&line, member);
+  line_prove(&line);
+  line_expect(&line, RONDO_WIRE_MESSAGE);
+  mesh_close();
+  close(line.fd);
+}
+
+// It shows the public key of the process whose number it says, and has another private key.
+static void a_process_without_the_private_key_is_refused(void **state) {
+  (void)state;
+  struct line line;
+  struct rondo_handshake_reply reply;
+  struct rondo_config cfg = job_listen();
+  struct rondo_key_pair thief = stray;
+  memcpy(thief.public_key, keys.public_key, sizeof thief.public_key);
+  mesh_open(&cfg);
+  control_thread_run(on_meet);
+  line_connect(&line, &thief);
+  struct rondo_wire_frame frame = line_receive(&line);
+  assert_int_equal(rondo_handshake_step(&line.proof, &frame, &reply), 0);
+  line_reply(&line, &reply);
+  frame = line_receive(&line);
+  assert_int_equal(rondo_handshake_step(&line.proof, &frame, &reply), RONDO_WIRE_REFUSE_SECRET);
+  line_expect_end(&line);
+  mesh_close();
+}
+
+// Everybody knows what such a key shares with another one.
+static void a_key_that_shares_nothing_is_refused(void **state) {
+  (void)state;
+  static const struct rondo_key_pair zero;
+  struct line line;
+  struct rondo_config cfg = job_listen();
+  mesh_open(&cfg);
+  line_connect(&line, &zero);
+  struct rondo_wire_frame frame = line_receive(&line);
+  assert_int_equal(frame.head.type, RONDO_WIRE_REFUSAL);
+  assert_int_equal(frame.payload[0], RONDO_WIRE_REFUSE_SECRET);
+  line_expect_end(&line);
+  mesh_close();
+}
+
 // ------------------------------------------------------------ a full queue ---
 
 static bool always_full(struct rondo_members *m) {
@@ -495,6 +669,12 @@ int main(void) {
       RONDO_NAMED_TEST("slow", a_close_is_answered_after_what_was_sent),
       RONDO_NAMED_TEST("slow", both_may_close_at_the_same_time),
       RONDO_NAMED_TEST("slow", a_close_without_an_answer_is_a_cut),
+      RONDO_NAMED_TEST("slow", a_process_with_the_number_of_another_one_is_refused),
+      RONDO_NAMED_TEST("slow", a_process_that_came_too_early_is_refused_when_the_roster_comes),
+      RONDO_NAMED_TEST("slow", what_an_early_process_has_left_is_dropped),
+      RONDO_NAMED_TEST("slow", a_process_in_the_place_of_another_one_gets_no_message),
+      RONDO_NAMED_TEST("slow", a_process_without_the_private_key_is_refused),
+      RONDO_NAMED_TEST("slow", a_key_that_shares_nothing_is_refused),
       RONDO_NAMED_TEST("slow", a_registration_waits_outside_while_the_mesh_is_full),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@ static struct rondo_wire_member member(uint32_t first, uint32_t stride, uint32_t
                                 .pid = 100 + first,
                                 .host = "node",
                                 .local = "socket",
+                                .key = {4, [31] = 5},
                                 .address_count = 1,
                                 .addresses = {{.family = 4, .port = 5000, .bytes = {10, 0, 0, 1}}},
                                 .rank_count = count,
@@ -70,6 +71,7 @@ static void it_arrives_as_it_was_written(void **state) {
   assert_int_equal(t->process_count, 1);
   assert_int_equal(t->processes[0].pid, 101);
   assert_string_equal(t->processes[0].local, "socket");
+  assert_memory_equal(t->processes[0].key, m.key, sizeof m.key);
   assert_int_equal(t->processes[0].rank_count, 5);
   assert_string_equal(t->machines[0].host, "node");
   assert_int_equal(t->machines[0].id[1], 7);

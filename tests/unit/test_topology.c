@@ -19,6 +19,7 @@ static struct rondo_wire_member member(uint64_t machine, uint32_t first, uint32_
   struct rondo_wire_member m = {.machine = {machine, 7},
                                 .pid = 100 + first,
                                 .host = "node",
+                                .key = {1, (uint8_t)first, [31] = 9},
                                 .address_count = 2,
                                 .interface_count = 1,
                                 .interfaces = {{.name = "eth0", .mbit = 25000, .node = 1}},
@@ -52,6 +53,7 @@ static void it_says_where_each_rank_is(void **state) {
   assert_int_equal(r->places[3].pci, 0x1001);
   assert_int_equal(r->places[5].node, -1);
   assert_int_equal(r->processes[1].ranks[1], 3);
+  assert_memory_equal(r->processes[2].key, m.key, sizeof m.key);
   assert_true(rondo_topology_is_same_machine(r, 0, 1));
   assert_false(rondo_topology_is_same_machine(r, 1, 2));
   rondo_topology_destroy(r);
@@ -114,6 +116,7 @@ static void members_are_read_as_they_were_written(void **state) {
     assert_memory_equal(got.interfaces, m.interfaces, sizeof m.interfaces);
     assert_memory_equal(got.places, places, 3 * sizeof *places);
     assert_memory_equal(got.addresses, m.addresses, sizeof m.addresses);
+    assert_memory_equal(got.key, m.key, sizeof m.key);
     if (i)
       rondo_wire_member_fini(&got);
     else
