@@ -43,11 +43,3 @@ void rondo_identity_get(struct rondo_wire_member *m) {
     m->host[0] = '\0';
   m->host[sizeof m->host - 1] = '\0';
 }
-
-bool rondo_identity_is_mine(const struct rondo_wire_member *m) {
-  struct rondo_wire_member me;
-  memset(&me, 0, sizeof me);
-  rondo_identity_get(&me);
-  return me.pid == m->pid && me.pid_namespace == m->pid_namespace &&
-         memcmp(me.machine, m->machine, sizeof me.machine) == 0;
-}

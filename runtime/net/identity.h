@@ -10,7 +10,4 @@
 // Unix sockets and so can pass file descriptors. Tests set RONDO_TEST_MACHINE to make them differ.
 void rondo_identity_get(struct rondo_wire_member *m);
 
-// True if `m` is this process.
-bool rondo_identity_is_mine(const struct rondo_wire_member *m);
-
 #endif // RONDO_RUNTIME_NET_IDENTITY_H
