@@ -18,10 +18,10 @@ static bool is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t
   return recv == send + coll->in_place_bytes;
 }
 
-struct rondo_buffers rondo_coll_buffers(const struct rondo_coll *coll,
-                                        const struct rondo_submission *s) {
-  struct rondo_buffers b = {.id = coll->desc.id,
-                            .used = coll->used_buffers,
+// The buffers without the id, which is in another cache line of the collective.
+static struct rondo_buffers coll_buffers(const struct rondo_coll *coll,
+                                         const struct rondo_submission *s) {
+  struct rondo_buffers b = {.used = coll->used_buffers,
                             .bytes = {coll->send_bytes, coll->recv_bytes}};
   if (s->exchange) {
     b.bytes[0] = s->exchange->send_bytes;
@@ -30,6 +30,13 @@ struct rondo_buffers rondo_coll_buffers(const struct rondo_coll *coll,
   }
   b.memory[0] = b.used & 1 ? s->args.send : NULL;
   b.memory[1] = b.used & 2 ? s->args.recv : NULL;
+  return b;
+}
+
+struct rondo_buffers rondo_coll_buffers(const struct rondo_coll *coll,
+                                        const struct rondo_submission *s) {
+  struct rondo_buffers b = coll_buffers(coll, s);
+  b.id = coll->desc.id;
   return b;
 }
 
@@ -72,7 +79,7 @@ int rondo_run_check_reach(struct rondo_rank *rank, struct rondo_collective handl
 }
 
 int rondo_coll_check_buffers(const struct rondo_coll *coll, const struct rondo_submission *s) {
-  const struct rondo_buffers b = rondo_coll_buffers(coll, s);
+  const struct rondo_buffers b = coll_buffers(coll, s);
   uintptr_t send = (uintptr_t)b.memory[0];
   uintptr_t recv = (uintptr_t)b.memory[1];
   if (((b.used & 1) && !send) || ((b.used & 2) && !recv))

@@ -30,12 +30,13 @@ struct rondo_run_record {
   struct rondo_run_record *next;
   uint64_t number;
   uint64_t event; // its number in the flight record
-  uint64_t submitted_ns;
+  uint64_t submitted_ns : 63;
+  uint64_t is_private : 1; // other devices may be unable to access the buffers
   struct rondo_run_args args;
   struct rondo_tie tie;
   struct rondo_exchange *exchange; // of an all-to-all-v whose runs have their own counts; else null
-  bool is_private;                 // other devices may be unable to access the buffers
 };
+static_assert(sizeof(struct rondo_run_record) <= 88, "a thousand runs in flight: 96 KB");
 
 // The counts and displacements of an all-to-all-v: of a registration, or of a run. Made by malloc.
 struct rondo_exchange {
