@@ -213,6 +213,18 @@ static void registration_add(struct rondo_agreement_id *id, struct rondo_agreeme
   e->told_here_limit = UINT64_MAX;
 }
 
+// Finds or makes an entry of an id. Null without memory; an id without entries is forgotten then.
+static struct rondo_agreement_entry *entry_get(struct rondo_agreement *a,
+                                               struct rondo_agreement_id *id, uint64_t generation,
+                                               struct rondo_agreement_group *g) {
+  struct rondo_agreement_entry *e = rondo_agreement_entry_find(id, generation, g);
+  if (!e)
+    e = rondo_agreement_entry_make(a, id, generation, g);
+  if (!e)
+    rondo_agreement_id_drop_if_over(a, id);
+  return e;
+}
+
 static int step_register(struct rondo_agreement *a, struct rondo_agreement_event *event) {
   const struct rondo_member_list *list =
       rondo_member_lists_get(a->lists, event->members, event->nranks);
@@ -221,15 +233,10 @@ static int step_register(struct rondo_agreement *a, struct rondo_agreement_event
   if (!id)
     return RONDO_ERR_NO_MEMORY;
   uint64_t generation = rondo_agreement_id_times(id, event->rank) + 1;
-  struct rondo_agreement_entry *e = rondo_agreement_entry_find(id, generation, g);
-  if (!e)
-    e = rondo_agreement_entry_make(a, id, generation, g);
-  if (!e || !registration_reserve(id, e, event->rank)) {
-    // An entry without registrations does no harm: the next attempt takes it.
-    if (!e)
-      rondo_agreement_id_drop_if_over(a, id);
+  struct rondo_agreement_entry *e = entry_get(a, id, generation, g);
+  // An entry without registrations does no harm: the next attempt takes it.
+  if (!e || !registration_reserve(id, e, event->rank))
     return RONDO_ERR_NO_MEMORY;
-  }
   event->key.generation = generation;
   event->key.group = list->digest;
   if (g->gone_rank != UINT32_MAX && !RONDO_FAULT(GONE_UNNOTICED))
@@ -276,13 +283,7 @@ static int failure_entry_get(struct rondo_agreement *a, const struct rondo_agree
   if (g->is_lost)
     return RONDO_SUCCESS;
   struct rondo_agreement_id *id = rondo_agreement_id_get(a, event->key.id);
-  if (!id)
-    return RONDO_ERR_NO_MEMORY;
-  *e = rondo_agreement_entry_find(id, 1, g);
-  if (!*e)
-    *e = rondo_agreement_entry_make(a, id, 1, g);
-  if (!*e)
-    rondo_agreement_id_drop_if_over(a, id);
+  *e = id ? entry_get(a, id, 1, g) : NULL;
   return *e ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
 }
 
@@ -475,12 +476,9 @@ static int entry_meet(struct rondo_agreement *a, uint32_t from, const struct ron
     return RONDO_ERR_INVALID; // nobody has registered here
   if (!id)
     id = rondo_agreement_id_get(a, h->key.id);
-  *e = id ? rondo_agreement_entry_make(a, id, h->key.generation, g) : NULL;
-  if (!*e) {
-    if (id)
-      rondo_agreement_id_drop_if_over(a, id);
+  *e = id ? entry_get(a, id, h->key.generation, g) : NULL;
+  if (!*e)
     return RONDO_ERR_NO_MEMORY;
-  }
   entry_fail_past(*e);
   return RONDO_SUCCESS;
 }

@@ -134,15 +134,3 @@ void rondo_processes_send(struct rondo_job *job, uint32_t process, uint32_t type
   rondo_transports_introduce(&job->transports, process);
   rondo_job_transport_events.send(job, process, type, bytes, size, -1);
 }
-
-void rondo_processes_send_all(struct rondo_job *job, const uint32_t *members, uint32_t nranks,
-                              uint32_t type, const void *bytes, size_t size) {
-  uint64_t mark = ++job->mark;
-  for (uint32_t i = 0; i < nranks; i++) {
-    uint32_t process = rondo_processes_where(job, members[i]);
-    if (process >= job->process_count || job->processes[process].mark == mark)
-      continue;
-    job->processes[process].mark = mark;
-    rondo_processes_send(job, process, type, bytes, size);
-  }
-}

@@ -48,9 +48,6 @@ int rondo_processes_transport(const struct rondo_job *job, const struct rondo_me
 // Sends a message to one process. Before the first one the transports introduce themselves.
 void rondo_processes_send(struct rondo_job *job, uint32_t process, uint32_t type, const void *bytes,
                           size_t size);
-// Sends a message once to each process that has a member.
-void rondo_processes_send_all(struct rondo_job *job, const uint32_t *members, uint32_t nranks,
-                              uint32_t type, const void *bytes, size_t size);
 
 // ---- process_events.c ----
 

@@ -214,6 +214,12 @@ static int link_write_connectors(struct rondo_communicator *comm, const struct r
   return status;
 }
 
+// Frees the connectors of a link, which nobody uses yet.
+static void link_free_connectors(struct rondo_communicator *comm, const struct rondo_link *link) {
+  rondo_writes_drop(&comm->writes, link->first, link->bytes);
+  rondo_pool_free(comm->pool, link->at, link->first, link->bytes);
+}
+
 static int mapped_memory_kind(unsigned maps) {
   if (maps & RONDO_MAPS_WINDOW)
     return RONDO_PLACE_WINDOW;
@@ -253,10 +259,8 @@ static int link_make_connectors(struct rondo_communicator *comm, struct rondo_li
     return rondo_pool_is_wanted(want) ? RONDO_IN_PROGRESS : RONDO_ERR_NO_MEMORY;
   link->stride_bytes = stride;
   int status = link_write_connectors(comm, link, slot_bytes, reach);
-  if (status != RONDO_SUCCESS) {
-    rondo_writes_drop(&comm->writes, link->first, link->bytes);
-    rondo_pool_free(comm->pool, link->at, link->first, link->bytes);
-  }
+  if (status != RONDO_SUCCESS)
+    link_free_connectors(comm, link);
   return status;
 }
 
@@ -304,10 +308,8 @@ static void communicator_drop_last_link(struct rondo_communicator *comm) {
   const struct rondo_link *link = &comm->links[--comm->link_count];
   comm->members[link->from].first_from = link->next_from;
   comm->bytes -= link->bytes;
-  if (!link->bytes)
-    return;
-  rondo_writes_drop(&comm->writes, link->first, link->bytes);
-  rondo_pool_free(comm->pool, link->at, link->first, link->bytes);
+  if (link->bytes)
+    link_free_connectors(comm, link);
 }
 
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
