@@ -484,11 +484,15 @@ static void line_connect(struct line *line, const struct rondo_key_pair *self) {
 }
 
 // Sends a message and asks whether it was read.
-static void line_send_message(struct line *line) {
+// Connects as `self`, proves it, and sends a message that the mesh reads.
+static void line_speak(struct line *line, const struct rondo_key_pair *self) {
   static uint8_t number[8];
   const struct rondo_wire_writer w = {.bytes = number, .size = sizeof number};
+  line_connect(line, self);
+  line_prove(line);
   line_send(line, RONDO_WIRE_MESSAGE, &empty);
   line_send(line, RONDO_WIRE_FLUSH, &w);
+  line_expect(line, RONDO_WIRE_FLUSHED);
 }
 
 static void keys_begin(void) {
@@ -515,10 +519,7 @@ static void a_process_with_the_number_of_another_one_is_refused(void **state) {
   struct line other;
   keys_begin();
   control_thread_run(on_meet);
-  line_connect(&other, &keys);
-  line_prove(&other);
-  line_send_message(&other);
-  line_expect(&other, RONDO_WIRE_FLUSHED);
+  line_speak(&other, &keys);
   line_connect(&line, &stray);
   line_prove(&line);
   line_expect_end(&line);
@@ -534,14 +535,8 @@ static void a_process_that_came_too_early_is_refused_when_the_roster_comes(void 
   struct line line;
   struct line other;
   keys_begin();
-  line_connect(&line, &stray);
-  line_prove(&line);
-  line_send_message(&line);
-  line_expect(&line, RONDO_WIRE_FLUSHED);
-  line_connect(&other, &keys);
-  line_prove(&other);
-  line_send_message(&other);
-  line_expect(&other, RONDO_WIRE_FLUSHED);
+  line_speak(&line, &stray);
+  line_speak(&other, &keys);
   control_thread_run(on_meet);
   line_expect_end(&line);
   keys_end(&other);
@@ -553,10 +548,7 @@ static void what_an_early_process_has_left_is_dropped(void **state) {
   struct line line;
   struct line other;
   keys_begin();
-  line_connect(&line, &stray);
-  line_prove(&line);
-  line_send_message(&line);
-  line_expect(&line, RONDO_WIRE_FLUSHED);
+  line_speak(&line, &stray);
   line_send(&line, RONDO_WIRE_CLOSE, &empty);
   line_expect(&line, RONDO_WIRE_CLOSED);
   close(line.fd);
@@ -564,10 +556,7 @@ static void what_an_early_process_has_left_is_dropped(void **state) {
   line_connect(&line, &stray);
   line_prove(&line);
   line_expect_end(&line);
-  line_connect(&other, &keys);
-  line_prove(&other);
-  line_send_message(&other);
-  line_expect(&other, RONDO_WIRE_FLUSHED);
+  line_speak(&other, &keys);
   keys_end(&other);
 }
 
