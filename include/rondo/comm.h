@@ -95,9 +95,9 @@ int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *
 // with both buffers.
 //
 // Two calls are equal if kind, count, type, reduction, root and peer are equal. Two all-to-all-vs
-// of one type are equal, whatever the numbers in their arrays. Two kinds of call always register a
-// new collective: a call with RONDO_PREMUL_SUM (each rank has its own factor), and a call that is
-// captured.
+// of one type are equal; the numbers in their arrays do not count. Two kinds of call always
+// register a new collective: a call with RONDO_PREMUL_SUM (each rank has its own factor), and a
+// call that is captured.
 //
 // If a rank sends another number of elements in an all-to-all-v than the receiver expects, the
 // receiver's call ends with RONDO_ERR_MISMATCH, and the communicator fails. The sender's call may

@@ -55,8 +55,8 @@ struct rondo_job_extension {
   // The communicator of a registration made by `owner` may have failed.
   void (*failed)(struct rondo_job *job, struct rondo_owner *owner,
                  const struct rondo_communicator *comm);
-  // Another process says that the communicator `key`, of which rank `failure->culprit` is a member,
-  // has failed.
+  // Another process says that the communicator `key` has failed. The rank `failure->culprit` is one
+  // of its members.
   void (*key_failed)(struct rondo_job *job, uint64_t key,
                      const struct rondo_agreement_failure *failure);
   // Called after these two, when no registration is being changed. Does the work that `failed` has

@@ -34,8 +34,8 @@ struct rondo_detachment {
   uint64_t collective, sent, received; // calls; `sent` to `to`, `received` from it
 };
 
-// Detachments that a process keeps while the end of `to` does not exist, or its process is unknown;
-// and ends of its own ranks of which it remembers that they have detached.
+// A process keeps so many detachments while the end of `to` does not exist, or its process is
+// unknown. It remembers as many detached ends of its own ranks.
 #define RONDO_MAX_KEPT_DETACHMENTS 1024u
 
 // Tells the neighbours, and the other ranks of pairs, that this end detaches.

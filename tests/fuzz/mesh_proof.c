@@ -1,6 +1,6 @@
-// Who does not know the secret, or does not have the key that it shows, never gets through the
-// proof, whatever it says, on either side of it. The first byte says which side, and how often a
-// frame of the true other side is put in between.
+// A side that does not know the secret, or does not have the key that it shows, never gets through
+// the proof. The input is what it says. The first byte says which side it is, and how often a frame
+// of the true other side is put in between.
 #include "runtime/net/handshake.h"
 #include "tests/support/fuzz.h"
 

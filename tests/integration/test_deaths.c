@@ -327,7 +327,7 @@ static void cut_member(struct rondo_family *f, uint32_t rank) {
                         RONDO_SUCCESS);
   }
   if (rank < 2) {
-    run_into_loss(ctx, of_all, 2); // of which rank 2 makes no run yet
+    run_into_loss(ctx, of_all, 2); // rank 2 makes no run of it yet
     rondo_family_add(&f->words[DEAD]);
     run_and_wait(ctx, enter_of(ctx, 2, first_two, 2));
   } else {
