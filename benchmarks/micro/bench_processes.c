@@ -7,10 +7,13 @@
 // in the group of all ranks, in an order of its own; runs each once, in another order; checks the
 // results; and leaves. The table shows the seconds from the first start until the last rank has
 // done the step: medians over the rounds. `sockets` and `threads` are the most that any process had
-// after its runs, `MiB` the largest resident memory of a process, shared memory included.
+// after its runs, `MiB` the largest resident memory of a process, shared memory included. `heap
+// KiB` is the most that any process has allocated between its start and `ready`: what a job costs
+// it.
 //
 // Exit status: 1 if a process failed or a result was wrong.
 #include <dirent.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -45,6 +48,7 @@ static const char *const step_names[] = {"loaded", "init", "ready", "registered"
 struct report {
   uint64_t at_ns[STEPS];
   uint32_t sockets, threads;
+  uint64_t heap_bytes; // allocated from the start of its process until `ready`
 };
 
 struct options {
@@ -79,6 +83,12 @@ static uint32_t threads_count(void) {
     count += entry->d_name[0] != '.';
   (void)closedir(folder);
   return count;
+}
+
+// Bytes that the process has allocated.
+static uint64_t heap_bytes(void) {
+  struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
 }
 
 struct rank {
@@ -147,10 +157,12 @@ static void rank_step(struct report *report, enum step step, bool is_done) {
 static void *rank_main(void *arg) {
   struct rank *r = arg;
   struct report *report = r->report;
+  uint64_t before_bytes = heap_bytes();
   rank_step(report, INIT, rondo_init(&r->ctx, &r->cfg) == RONDO_SUCCESS);
   int ready = rondo_wait_ready(r->ctx, LONG_NS, NULL, 0, NULL);
   bool may_be_late = ready == RONDO_ERR_PEER && !r->count; // the others have nothing to do
   rank_step(report, READY, ready == RONDO_SUCCESS || may_be_late);
+  report->heap_bytes = heap_bytes() - before_bytes;
   rank_step(report, REGISTERED, rank_register(r));
   rank_step(report, RUN, rank_run(r));
   report->sockets = sockets_count();
@@ -193,7 +205,7 @@ static int child_main(const struct options *o) {
 struct round {
   uint64_t at_ns[STEPS]; // the last process's, since the first start
   uint32_t sockets, threads;
-  uint64_t memory_kib;
+  uint64_t heap_bytes, memory_kib;
 };
 
 // Returns the process's id, or 0 if it could not be started.
@@ -266,6 +278,8 @@ static bool job_run(char *program, const struct options *o, uint32_t count, stru
         round->at_ns[step] = reports[i].at_ns[step] - begin_ns;
     round->sockets = reports[i].sockets > round->sockets ? reports[i].sockets : round->sockets;
     round->threads = reports[i].threads > round->threads ? reports[i].threads : round->threads;
+    if (reports[i].heap_bytes > round->heap_bytes)
+      round->heap_bytes = reports[i].heap_bytes;
   }
   munmap(reports, bytes);
   close(fd);
@@ -281,7 +295,8 @@ static void rounds_print(uint32_t count, const struct round *rounds, uint32_t ro
       times_ns[k] = rounds[k].at_ns[step];
     printf(" %10.3f", rondo_kit_stats_of(times_ns, round_count).median_ns / 1e9);
   }
-  printf(" %8u %8u %6.1f\n", last->sockets, last->threads, (double)last->memory_kib / 1024);
+  printf(" %8u %8u %9.0f %6.1f\n", last->sockets, last->threads, (double)last->heap_bytes / 1024,
+         (double)last->memory_kib / 1024);
   fflush(stdout);
 }
 
@@ -323,7 +338,7 @@ int main(int argc, char **argv) {
   printf("processes");
   for (int step = 0; step < STEPS; step++)
     printf(" %10s", step_names[step]);
-  printf("  sockets  threads    MiB\n");
+  printf("  sockets  threads  heap KiB    MiB\n");
   for (uint32_t i = 0; i < o.size_count; i++) {
     for (uint32_t k = 0; k < o.rounds; k++) {
       if (!job_run(argv[0], &o, o.sizes[i], &rounds[k])) {

@@ -69,7 +69,7 @@ static uint64_t members_gather_first(const void *gather) {
 static struct rondo_shared_bytes *members_gather_part(void *gather, uint32_t index) {
   const struct members_gather *g = gather;
   bool is_there = g->roster && index < rondo_membership_roster_parts(g->roster->bytes->size);
-  return is_there ? rondo_membership_roster_encode(g->roster, index) : NULL;
+  return is_there ? rondo_membership_part_encode(g->roster, index) : NULL;
 }
 
 static uint32_t members_gather_missing(const void *gather, char *text, size_t bytes) {

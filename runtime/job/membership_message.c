@@ -267,7 +267,8 @@ rondo_membership_message_encode(const struct rondo_membership_message *m) {
   return writer_share(&w);
 }
 
-static struct rondo_shared_bytes *roster_encode(const struct rondo_roster *roster, uint32_t index) {
+struct rondo_shared_bytes *rondo_membership_part_encode(const struct rondo_roster *roster,
+                                                        uint32_t index) {
   uint32_t from = index * RONDO_MEMBERSHIP_PART_BYTES;
   uint32_t rest = roster->bytes->size - from;
   uint32_t part = rest < RONDO_MEMBERSHIP_PART_BYTES ? rest : RONDO_MEMBERSHIP_PART_BYTES;
@@ -293,7 +294,7 @@ struct rondo_shared_bytes *rondo_membership_roster_encode(struct rondo_roster *r
   if (!roster->parts)
     return NULL;
   if (!roster->parts[index])
-    roster->parts[index] = roster_encode(roster, index);
+    roster->parts[index] = rondo_membership_part_encode(roster, index);
   return rondo_shared_bytes_get(roster->parts[index]);
 }
 

@@ -127,7 +127,10 @@ struct rondo_shared_bytes *rondo_membership_change_next(struct rondo_wire_reader
 // `rondo_membership_message_encode` writes types without a body.
 struct rondo_shared_bytes *
 rondo_membership_message_encode(const struct rondo_membership_message *message);
-// ROSTER: part `index` of the roster, which keeps it for further calls.
+// ROSTER: part `index` of the roster.
+struct rondo_shared_bytes *rondo_membership_part_encode(const struct rondo_roster *roster,
+                                                        uint32_t index);
+// The same; the roster keeps it for further calls.
 struct rondo_shared_bytes *rondo_membership_roster_encode(struct rondo_roster *roster,
                                                           uint32_t index);
 uint32_t rondo_membership_roster_parts(uint32_t size);

@@ -140,7 +140,7 @@ static void root_attempt(struct rondo_mesh *mesh) {
   mesh->root_dial.channel = rondo_channel_connect(&cfg, &to, &hello);
   if (mesh->root_dial.channel)
     return;
-  mesh->root_dial.error = errno;
+  mesh->root_dial.error = (uint16_t)errno;
   rondo_event_loop_timer_set(&mesh->root_dial.again, 0);
 }
 

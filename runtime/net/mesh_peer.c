@@ -395,7 +395,7 @@ static void peer_attempt(struct rondo_mesh_peer *peer) {
   }
   if (peer->dial.channel)
     return;
-  peer->dial.error = errno;
+  peer->dial.error = (uint16_t)errno;
   rondo_event_loop_timer_set(&peer->dial.again, 0);
 }
 

@@ -67,28 +67,28 @@ enum rondo_mesh_closing {
 struct rondo_mesh_dial {
   struct rondo_channel *channel; // of the current attempt, or null
   struct event again;
-  uint32_t next;     // index of the address of the next attempt
-  uint64_t pause_ns; // before the next attempt
-  uint64_t begin_ns; // of the first attempt, or of the last one that was not refused
-  int error;         // of an attempt that has failed at once; 0: none
-  int has_answer;    // a refusal has been logged
+  uint32_t next;      // index of the address of the next attempt
+  uint16_t error;     // errno of an attempt that has failed at once; 0: none
+  uint8_t has_answer; // a refusal has been logged
+  uint64_t pause_ns;  // before the next attempt
+  uint64_t begin_ns;  // of the first attempt, or of the last one that was not refused
 };
 
 struct rondo_mesh_peer {
   struct rondo_mesh *mesh;
   struct rondo_channel *out, *in; // authenticated connections made here and there, or null
   struct rondo_channel *line;     // that of the two by which this process sends
-  int has_received, has_sent;     // a frame has come, or was sent
-  int has_carried;                // a message has come, or was sent, since the connection was made
-  int has_gap;                    // a connection that had carried messages was cut
-  int reports_gap;                // the other process may take that cut for a close
-  int is_lost;                    // written under the lock
-  int is_over;                    // it has ended or left: no more connections
-  uint64_t flush_sent, flush_done;
-  int is_kept; // its connection is not closed when nobody uses it
+  uint8_t has_received, has_sent; // a frame has come, or was sent
+  uint8_t has_carried;            // a message has come, or was sent, since the connection was made
+  uint8_t has_gap;                // a connection that had carried messages was cut
+  uint8_t reports_gap;            // the other process may take that cut for a close
+  uint8_t is_lost;                // written under the lock
+  uint8_t is_over;                // it has ended or left: no more connections
+  uint8_t is_kept;                // its connection is not closed when nobody uses it
+  uint8_t is_listed;
   // In `unkept` while a connection with it may be closed.
   TAILQ_ENTRY(rondo_mesh_peer) listed;
-  int is_listed;
+  uint64_t flush_sent, flush_done;
   uint64_t used_ns; // when the connection was last used
   struct rondo_mesh_dial dial;
   struct rondo_channel_queue queue; // frames to send once connected

@@ -11,6 +11,8 @@
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/window_group.h"
 
+static const char no_reason[] = "there was no memory for the reason";
+
 // ------------------------------------------------------------------ our range ---
 
 // Adds the first part, so that the answers of the peers decide where connectors lie.
@@ -134,10 +136,31 @@ int rondo_mapped_receive_answer(struct rondo_transports *t,
 
 // ------------------------------------------------------------------ their range --
 
+int rondo_mapped_map(struct rondo_transports *t, uint32_t process,
+                     const struct rondo_message_arena *theirs, int fd) {
+  struct rondo_transport_peer *peer = &t->peers[process];
+  struct rondo_pins *pins = malloc(sizeof *pins);
+  int status = pins ? rondo_arena_map(fd, theirs->bytes, &peer->map) : RONDO_ERR_NO_MEMORY;
+  if (status != RONDO_SUCCESS) {
+    free(pins);
+    return status;
+  }
+  rondo_pins_init(pins, t->device, peer->map, theirs->bytes);
+  peer->pins = pins;
+  peer->theirs = *theirs;
+  return RONDO_SUCCESS;
+}
+
 // A warning if the memory does not work, though the driver offers it.
 static void log_no_view(uint32_t process, int status, const char *why) {
   rondo_log(status == RONDO_ERR_INTERNAL ? RONDO_LOG_WARN : RONDO_LOG_INFO,
             "the memory of process %u's devices is not mapped: %s", process, why);
+}
+
+// Notes why the process's range is not mapped whole.
+static void view_refuse(struct rondo_transport_peer *peer, const char *why) {
+  const char *text = strdup(why);
+  peer->no_view = text ? text : no_reason;
 }
 
 // Releases the lock while this thread uses the mapping of a process, and takes it again.
@@ -174,9 +197,10 @@ void rondo_mapped_open_view(struct rondo_transports *t, uint32_t process) {
     (void)snprintf(why, sizeof why, "the ranks here are on no device");
   else if (view_create(t, process, why) == RONDO_SUCCESS)
     why[0] = '\0';
-  (void)snprintf(peer->no_view, sizeof peer->no_view, "%s", why);
-  if (peer->no_view[0])
-    log_no_view(process, RONDO_ERR_UNSUPPORTED, peer->no_view);
+  if (!why[0])
+    return;
+  view_refuse(peer, why);
+  log_no_view(process, RONDO_ERR_UNSUPPORTED, why);
 }
 
 int rondo_mapped_receive_part(struct rondo_transports *t,
@@ -188,18 +212,18 @@ int rondo_mapped_receive_part(struct rondo_transports *t,
     return 0;
   memcpy(&message, arrival->bytes, sizeof message);
   const struct rondo_range_part part = {message.at, message.bytes, arrival->fds[0]};
-  if (!peer->no_view[0]) {
+  if (!peer->no_view) {
     peer_unlock(t, arrival->from);
     int status = rondo_range_map(peer->view, &part, t->self, why);
     peer_lock(t, arrival->from);
     if (status == RONDO_SUCCESS) {
       peer->view_bytes = part.at + part.bytes;
     } else {
-      (void)snprintf(peer->no_view, sizeof peer->no_view, "%s", why);
+      view_refuse(peer, why);
       log_no_view(arrival->from, status, why);
     }
   }
-  struct rondo_message_mapped answer = {peer->view_bytes, peer->no_view[0] != '\0'};
+  struct rondo_message_mapped answer = {peer->view_bytes, peer->no_view != NULL};
   rondo_transports_introduce(t, arrival->from);
   t->config.events->send(t->config.owner, arrival->from, RONDO_MESSAGE_MAPPED, &answer,
                          sizeof answer, -1);
@@ -208,11 +232,21 @@ int rondo_mapped_receive_part(struct rondo_transports *t,
 
 void rondo_mapped_unmap(struct rondo_transport_peer *peer) {
   rondo_range_destroy(peer->view);
-  rondo_pins_fini(&peer->pins);
+  if (peer->pins)
+    rondo_pins_fini(peer->pins);
+  free(peer->pins);
   rondo_arena_unmap(peer->map, peer->theirs.bytes);
   peer->view = NULL;
+  peer->pins = NULL;
   peer->map = NULL;
   peer->view_bytes = 0;
+}
+
+void rondo_mapped_forget(struct rondo_transport_peer *peer) {
+  rondo_mapped_unmap(peer);
+  if (peer->no_view != no_reason)
+    free((void *)(uintptr_t)peer->no_view);
+  peer->no_view = NULL;
 }
 
 void rondo_mapped_leave(struct rondo_transports *t, struct rondo_transport_peer *peer) {
@@ -234,16 +268,17 @@ static void peers_unmap(struct rondo_transports *t) {
     if (!peer->must_unmap)
       continue;
     struct rondo_transport_peer unmapped = {.view = peer->view, .map = peer->map};
+    unmapped.pins = peer->pins;
     unmapped.theirs = peer->theirs;
     peer->must_unmap = 0;
     peer->view = NULL;
+    peer->pins = NULL;
     peer->map = NULL;
     peer->view_bytes = 0;
     t->unmap_count--;
     if (t->pin.process == p)
       t->pin = (struct rondo_transport_pin){0};
     pthread_mutex_unlock(t->config.lock);
-    rondo_pins_fini(&peer->pins);
     rondo_mapped_unmap(&unmapped);
     pthread_mutex_lock(t->config.lock);
   }
@@ -254,7 +289,7 @@ static void pin_cover(struct rondo_transports *t) {
   char why[RONDO_WHY_BYTES];
   t->is_pinning = true;
   peer_unlock(t, pin.process);
-  int status = rondo_pins_cover(&t->peers[pin.process].pins, pin.memory, pin.bytes, why);
+  int status = rondo_pins_cover(t->peers[pin.process].pins, pin.memory, pin.bytes, why);
   peer_lock(t, pin.process);
   t->is_pinning = false;
   if (status == RONDO_SUCCESS) {
@@ -292,7 +327,7 @@ uint64_t rondo_mapped_base(const struct rondo_transports *t, int kind) {
 // Else has rondo_mapped_work page-lock it, and sets `waits`, unless the driver has refused that.
 static void *arena_find_pinned(struct rondo_transports *t, uint32_t process, void *memory,
                                uint64_t bytes, bool *waits) {
-  if (!t->device->driver->sharing || rondo_pins_is_covered(&t->peers[process].pins, memory, bytes))
+  if (!t->device->driver->sharing || rondo_pins_is_covered(t->peers[process].pins, memory, bytes))
     return memory;
   bool is_refused = t->pin.is_refused && t->pin.memory == memory && t->pin.bytes == bytes;
   *waits = !is_refused;
@@ -362,13 +397,13 @@ int rondo_mapped_explain(const struct rondo_transports *t, uint32_t process, cha
     (void)snprintf(why, why_bytes, "it is not known yet whether NCCL makes a window");
     return -1;
   }
-  if (!peer->map || (!reason[0] && peer->view_bytes < peer->theirs.parts_bytes)) {
+  if (!peer->map || (!reason && peer->view_bytes < peer->theirs.parts_bytes)) {
     (void)snprintf(why, why_bytes, "the address of its memory is not known yet");
     return -1;
   }
   if (!peer->theirs.range_bytes)
     reason = "it shares no memory of its devices";
-  if (reason[0])
+  if (reason)
     (void)snprintf(why, why_bytes,
                    "another process of this machine; in page-locked host memory: %s", reason);
   else

@@ -34,6 +34,10 @@ void rondo_mapped_admit(struct rondo_transports *t, struct rondo_device *device)
 void rondo_mapped_introduce(struct rondo_transports *t, uint32_t process);
 void rondo_mapped_introduce_parts(struct rondo_transports *t, uint32_t process);
 
+// Maps the arena of a process. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, or what rondo_arena_map
+// returns.
+int rondo_mapped_map(struct rondo_transports *t, uint32_t process,
+                     const struct rondo_message_arena *theirs, int fd);
 // Reserves addresses for the range of a process whose arena has been mapped. Releases the lock
 // meanwhile.
 void rondo_mapped_open_view(struct rondo_transports *t, uint32_t process);
@@ -45,6 +49,8 @@ int rondo_mapped_receive_answer(struct rondo_transports *t,
                                 const struct rondo_transport_arrival *arrival);
 // Unmaps the memory of a process. The driver may wait for the device: called without the lock.
 void rondo_mapped_unmap(struct rondo_transport_peer *peer);
+// Unmaps it, and frees what is known of its mapping.
+void rondo_mapped_forget(struct rondo_transport_peer *peer);
 // Unmaps the memory of a lost process that nothing here uses any more, or has rondo_mapped_work do
 // so.
 void rondo_mapped_leave(struct rondo_transports *t, struct rondo_transport_peer *peer);

@@ -107,7 +107,7 @@ void rondo_transports_disconnect(struct rondo_transports *t) {
   rondo_proxy_destroy(t->proxy);
   t->proxy = NULL;
   for (uint32_t p = 0; p < t->peer_count; p++)
-    rondo_mapped_unmap(&t->peers[p]);
+    rondo_mapped_forget(&t->peers[p]);
   for (uint32_t i = 0; i < t->event_counts.count; i++)
     rondo_arena_unmap(t->event_counts.others[i], RONDO_ARENA_HEAD_BYTES);
   free(t->event_counts.others);
@@ -249,16 +249,14 @@ static void arena_receive(struct rondo_transports *t, struct rondo_transport_arr
   int status = RONDO_ERR_INVALID;
   if (arrival->size == sizeof theirs && arrival->fd_count == 1 && !peer->map) {
     memcpy(&theirs, arrival->bytes, sizeof theirs);
-    status = rondo_arena_map(arrival->fds[0], theirs.bytes, &peer->map);
+    status = rondo_mapped_map(t, arrival->from, &theirs, arrival->fds[0]);
   }
   if (status != RONDO_SUCCESS) {
     rondo_log(RONDO_LOG_ERROR, "the memory of process %u cannot be mapped: %s", arrival->from,
               rondo_status_name(status));
     return;
   }
-  peer->theirs = theirs;
   event_count_add(t, peer, arrival->fds[0]);
-  rondo_pins_init(&peer->pins, t->device, peer->map, theirs.bytes);
   rondo_mapped_open_view(t, arrival->from);
 }
 

@@ -100,18 +100,18 @@ struct rondo_transport_peer {
   uint8_t is_lost;
   uint8_t is_settled;    // it has said whether it maps our range
   uint8_t refuses_range; // it will map no more of our range
+  uint8_t must_unmap;    // no one uses it any more (rondo_mapped_work)
   uint32_t parts_told;   // parts of our range that were sent to it
+  uint32_t links;        // links, journals and threads that use the mapping
+  uint32_t event_count;  // its index in `event_counts`, plus 1; 0: none
   uint64_t told;         // end of the last part that was sent to it
   uint64_t mapped;       // end of what it has mapped of our range
   struct rondo_message_arena theirs;
-  void *map;                     // its arena, here; null: not mapped
-  struct rondo_range *view;      // its range, here; null: not mapped
-  uint64_t view_bytes;           // how much of its range is mapped
-  struct rondo_pins pins;        // of `map`
-  char no_view[RONDO_WHY_BYTES]; // why its range is not mapped whole here; "": it is
-  uint32_t links;                // links, journals and threads that use the mapping
-  uint8_t must_unmap;            // no one uses it any more (rondo_mapped_work)
-  uint32_t event_count;          // its index in `event_counts`, plus 1; 0: none
+  void *map;                // its arena, here; null: not mapped
+  struct rondo_range *view; // its range, here; null: not mapped
+  uint64_t view_bytes;      // how much of its range is mapped
+  struct rondo_pins *pins;  // of `map`; null: not mapped
+  const char *no_view;      // why its range is not mapped whole here; null: it is
 };
 
 struct rondo_transports_config {
