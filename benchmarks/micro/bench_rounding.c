@@ -138,8 +138,8 @@ static void bench_compare(const struct bench *b, struct errors *library, struct 
 }
 
 static const char *algorithm_name(const struct bench *b) {
-  return rondo_plan_algorithm_name(
-      rondo_plan_choose(RONDO_ALL_REDUCE, b->count * sizeof(uint16_t), b->ranks));
+  const struct rondo_plan_request request = {.kind = RONDO_ALL_REDUCE, .nranks = b->ranks};
+  return rondo_plan_algorithm_name(rondo_plan_choose(&request, b->count * sizeof(uint16_t)));
 }
 
 static void row_print(struct bench *b, const char *inputs, const struct options *options) {

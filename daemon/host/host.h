@@ -136,7 +136,4 @@ int rondo_host_wait(struct rondo_daemon *base, int (*is_done)(void *arg), void *
 // Waits until the blocks have quit, without stepping them.
 int rondo_host_synchronize(struct rondo_daemon *base, uint64_t deadline_ns);
 
-// Returns the number of cores that this process may use.
-uint32_t rondo_host_core_count(void);
-
 #endif // RONDO_DAEMON_HOST_HOST_H

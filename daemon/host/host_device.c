@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/fork.h"
 #include "base/futex.h"
 #include "daemon/host/host_device.h"
@@ -20,29 +21,11 @@
 
 struct rondo_host_device rondo_host_device = {.attach_lock = PTHREAD_MUTEX_INITIALIZER};
 
-void rondo_host_get_cores(cpu_set_t *set) {
-  cpu_set_t mine;
-  CPU_ZERO(set);
-  CPU_ZERO(&mine);
-  (void)sched_getaffinity(getpid(), sizeof *set, set);
-  (void)sched_getaffinity(0, sizeof mine, &mine);
-  CPU_OR(set, set, &mine);
-}
-
-uint32_t rondo_host_core_count(void) {
-  cpu_set_t set;
-  rondo_host_get_cores(&set);
-  if (CPU_COUNT(&set) > 0)
-    return (uint32_t)CPU_COUNT(&set);
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 ? (uint32_t)online : 1;
-}
-
 uint32_t rondo_host_count_competing(int64_t pid, uint32_t ranks) {
   cpu_set_t set;
   cpu_set_t both;
   CPU_ZERO(&set);
-  rondo_host_get_cores(&both);
+  rondo_cores_get(&both);
   if (sched_getaffinity((pid_t)pid, sizeof set, &set) || !CPU_COUNT(&set))
     return ranks; // it may run on any core
   CPU_AND(&both, &both, &set);
@@ -290,7 +273,7 @@ static int device_start_workers(uint32_t workers) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&dev->attach_lock);
   if (!dev->cores)
-    dev->cores = rondo_host_core_count();
+    dev->cores = rondo_cores_count();
   if (workers == 0)
     workers = dev->cores;
   if (workers > RONDO_HOST_MAX_WORKERS)

@@ -101,8 +101,6 @@ uint32_t rondo_host_count_competing(int64_t pid, uint32_t ranks);
 void rondo_host_set_local_ranks(uint32_t ranks);
 void rondo_host_set_competing(uint32_t was, uint32_t is);
 
-// The cores of the main thread and of the calling thread, which may have bound itself to one.
-void rondo_host_get_cores(cpu_set_t *set);
 // Wakes parked workers that set wake_on_move.
 void rondo_host_wake_parked(void);
 // Binds a worker to a NUMA node if the process has cores on several.

@@ -1,9 +1,9 @@
 // The host driver's table, and the memory of a daemon.
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/memory.h"
 #include "daemon/host/host_device.h"
 #include "daemon/host/host.h"
@@ -169,7 +169,7 @@ static void host_complete_config(struct rondo_config *cfg) {
   if (!cfg->blocks)
     cfg->blocks = 1;
   if (!cfg->workers)
-    cfg->workers = rondo_host_core_count();
+    cfg->workers = rondo_cores_count();
 }
 
 static int host_open(const struct rondo_config *cfg, struct rondo_device **device, char *why) {

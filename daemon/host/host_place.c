@@ -1,4 +1,5 @@
 // Binding of worker threads to NUMA nodes.
+#include "base/cores.h"
 #include "daemon/host/host_device.h"
 
 #if defined(RONDO_HAVE_NUMA)
@@ -11,7 +12,7 @@ static bool node_has_cores(int node, struct bitmask *cores, cpu_set_t *set) {
   CPU_ZERO(set);
   if (!numa_bitmask_isbitset(numa_nodes_ptr, (unsigned)node) || numa_node_to_cpus(node, cores))
     return false;
-  rondo_host_get_cores(&own);
+  rondo_cores_get(&own);
   for (unsigned core = 0; core < cores->size && core < CPU_SETSIZE; core++)
     if (numa_bitmask_isbitset(cores, core) && CPU_ISSET(core, &own))
       CPU_SET(core, set);
@@ -41,7 +42,7 @@ void rondo_host_place_worker(pthread_t thread, uint32_t index) {
   uint32_t nodes = nodes_find(0, cores, &set);
   if (nodes > 1) {
     // Neighbouring workers share a node, as the blocks of neighbouring ranks should.
-    uint32_t per_node = (rondo_host_core_count() + nodes - 1) / nodes;
+    uint32_t per_node = (rondo_cores_count() + nodes - 1) / nodes;
     (void)nodes_find(index / per_node % nodes, cores, &set);
     (void)pthread_setaffinity_np(thread, sizeof set, &set);
   }

@@ -514,7 +514,10 @@ static uint32_t direct_max_ranks(int kind) {
   return RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS;
 }
 
-struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32_t nranks) {
+struct rondo_plan_choice rondo_plan_choice_make(const struct rondo_plan_request *request,
+                                                uint64_t bytes) {
+  const int kind = request->kind;
+  const uint32_t nranks = request->nranks;
   struct rondo_plan_choice choice = {algorithm_of(kind), RONDO_PLAN_RULE_ONLY, 0};
   uint32_t most = direct_max_ranks(kind);
   if (kind >= RONDO_SEND_RECV)
@@ -539,6 +542,6 @@ struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32
   return choice;
 }
 
-int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
-  return rondo_plan_choice_make(kind, bytes, nranks).algorithm;
+int rondo_plan_choose(const struct rondo_plan_request *request, uint64_t bytes) {
+  return rondo_plan_choice_make(request, bytes).algorithm;
 }

@@ -1,4 +1,4 @@
-// Builders of plans: pure functions of (kind, algorithm, position, ranks, root).
+// Builders of plans: pure functions of (kind, algorithm, position, ranks, root, topology).
 #ifndef RONDO_DAEMON_PLAN_BUILD_H
 #define RONDO_DAEMON_PLAN_BUILD_H
 
@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "daemon/plan/plan.h"
+#include "daemon/plan/plan_topology.h"
 
 // Which plan is wanted. `rank` and `root` are positions in the group.
 struct rondo_plan_request {
@@ -17,6 +18,7 @@ struct rondo_plan_request {
   // Ring all-reduce: true if the rank keeps the partial sums that it sends in its receive buffer,
   // so that its slots can refer to all that it sends. Ranks need not agree on it.
   bool keeps_sums;
+  const struct rondo_plan_topology *topology; // of the group; see plan_topology.h for null
 };
 
 // Builds the plan of one rank. A group of one rank gets one COPY op, or none for a barrier. The
@@ -48,9 +50,10 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 #define RONDO_PLAN_DIRECT_MAX_RANKS 64u
 #define RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS 128u
 
-// Chooses the algorithm of a kind for `bytes`, the descriptor's count in bytes. The result depends
-// on the arguments only, so it is the same on every rank.
-int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks);
+// Chooses the algorithm for a collective of `bytes`, the descriptor's count in bytes. Reads kind,
+// nranks and topology of the request, which are the same on every rank, and nothing else. So all
+// ranks choose the same.
+int rondo_plan_choose(const struct rondo_plan_request *request, uint64_t bytes);
 
 // The rule that decides which algorithm is used.
 enum rondo_plan_rule {
@@ -70,7 +73,8 @@ struct rondo_plan_choice {
 };
 
 // Makes the same choice, and says why.
-struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32_t nranks);
+struct rondo_plan_choice rondo_plan_choice_make(const struct rondo_plan_request *request,
+                                                uint64_t bytes);
 
 // True if a rank may overwrite what it has sent before it knows that the peer has read it.
 // Connectors must then carry copies, not references.

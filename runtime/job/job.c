@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/condition.h"
+#include "base/cores.h"
 #include "base/fork.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -80,6 +81,7 @@ static struct rondo_job *job_alloc(const struct rondo_job_request *request) {
   j->id = cfg->id;
   j->simulated_process = request->simulated_process;
   j->rank_count = cfg->rank_count;
+  j->cores = rondo_cores_count();
   j->peer_timeout_ns = cfg->peer_timeout_ns;
   j->is_manual = request->member->is_manual;
   j->extensions = request->extensions;

@@ -82,7 +82,8 @@ struct rondo_job {
   uint32_t simulated_process; // tests: number of the process that is simulated; else 0
   uint32_t rank_count;
   uint32_t member_count;
-  uint32_t is_manual;                                  // tests: no threads
+  uint32_t cores;     // that this process could use when its first rank joined
+  uint32_t is_manual; // tests: no threads
   const struct rondo_job_extension *const *extensions; // ends with null
   void *comms, *views;                       // state of runtime/order/ and of runtime/observe/
   pthread_mutex_t lock;                      // guards all below; taken before a rank's own lock

@@ -466,6 +466,13 @@ static int attempt_prepare(struct rondo_job *job, struct attempt *attempt) {
   return attempt->fresh ? RONDO_IN_PROGRESS : RONDO_ERR_NO_MEMORY;
 }
 
+// Members that share a communicator have equal topologies: keeps the communicator's.
+static void registration_share_topology(struct rondo_registration *r) {
+  if (r->shape.topology != r->comm->shape.topology)
+    rondo_plan_topology_destroy(r->shape.topology);
+  r->shape.topology = r->comm->shape.topology;
+}
+
 int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
   struct attempt attempt = {.registration = registration};
   int status = RONDO_IN_PROGRESS;
@@ -475,8 +482,12 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
     if (status == RONDO_IN_PROGRESS)
       status = attempt_prepare(job, &attempt);
   }
-  if (attempt.fresh)
+  if (attempt.fresh) {
+    attempt.fresh->shape.topology = NULL; // of the registration
     rondo_communicator_destroy(attempt.fresh);
+  }
+  if (status == RONDO_SUCCESS)
+    registration_share_topology(registration);
   rondo_job_unlock(job);
   return status;
 }

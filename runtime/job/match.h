@@ -12,8 +12,8 @@
 
 // Adds a registration and finds or makes its communicator. The caller owns the registration and has
 // set id, rank, position, nranks, members, desc, shape, plan, endpoints, submitted, completed and
-// owner. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; a mismatch fails runs, not this call. The
-// lock is not held.
+// owner. Takes the topology of the shape, unless it fails. Returns RONDO_SUCCESS or
+// RONDO_ERR_NO_MEMORY; a mismatch fails runs, not this call. The lock is not held.
 int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration);
 
 // Ends all runs of the registration's communicator with `status`, in all processes.

@@ -560,6 +560,7 @@ static int members_process_get(struct rondo_members *m, uint32_t process,
                                         .pid = at->pid,
                                         .uid = there->uid,
                                         .asks_window = at->asks_window,
+                                        .cores = rondo_topology_cores(m->topology, process),
                                         .rank_count = at->rank_count,
                                         .ranks = at->ranks,
                                         .host = there->host};

@@ -203,6 +203,8 @@ static int processes_create(struct rondo_job *job) {
     peers[p].is_same_machine = rondo_members_calls->is_same_machine(job->membership, p) != 0;
     if (rondo_members_calls->process_get(job->membership, p, &at) == RONDO_SUCCESS)
       peers[p].asks_window = at.asks_window != 0;
+    job->processes[p].machine = at.machine[0];
+    job->processes[p].cores = at.cores;
   }
   rondo_transports_meet(&job->transports, job->self, count, peers);
   return RONDO_SUCCESS;

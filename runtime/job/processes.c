@@ -97,6 +97,31 @@ static int transport_explain(char *why, size_t why_bytes, int transport, const c
   return transport;
 }
 
+// Where a rank is for plans. A rank that never joined is on a machine of its own: its group runs
+// nothing.
+static struct rondo_plan_location rank_location(const struct rondo_job *job, uint32_t rank) {
+  uint32_t process = job->membership ? rondo_processes_where(job, rank) : RONDO_HERE;
+  if (process == RONDO_HERE)
+    process = job->self;
+  if (process < job->process_count)
+    return (struct rondo_plan_location){.machine = job->processes[process].machine,
+                                        .process = process,
+                                        .cores = job->processes[process].cores};
+  return (struct rondo_plan_location){.process = process, .cores = job->cores};
+}
+
+struct rondo_plan_topology *rondo_processes_topology(const struct rondo_job *job,
+                                                     const uint32_t *members, uint32_t nranks) {
+  struct rondo_plan_location *locations = malloc(nranks * sizeof *locations);
+  struct rondo_plan_topology *topology = NULL;
+  for (uint32_t i = 0; i < nranks && locations; i++)
+    locations[i] = rank_location(job, members[i]);
+  if (locations)
+    topology = rondo_plan_topology_create(locations, nranks);
+  free(locations);
+  return topology;
+}
+
 // How ranks of this process reach each other: depends on where their devices allow connectors.
 static int local_explain(const struct rondo_job *job, const struct rondo_member *self,
                          uint32_t rank, char *why, size_t why_bytes) {

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/plan/plan_topology.h"
 #include "runtime/job/job.h"
 #include "runtime/job/message.h"
 #include "runtime/job/registration.h"
@@ -19,6 +20,8 @@ struct rondo_process {
   uint8_t is_broken;  // the proxy no longer reaches it
   uint8_t is_awaited; // runs here waited for it at the last tick
   uint32_t competing; // ranks there that compete for this process's cores
+  uint32_t cores;     // that processes of the job may use on its machine; 0: unknown
+  uint64_t machine;   // equal for processes of one machine
   uint64_t mark;      // of the last round of messages that included it
 };
 
@@ -42,6 +45,10 @@ bool rondo_processes_has_rank(const struct rondo_job *job, uint32_t process);
 // Writes the reason to `why`.
 int rondo_processes_transport(const struct rondo_job *job, const struct rondo_member *self,
                               uint32_t rank, char *why, size_t why_bytes);
+
+// Makes the topology of a group, whose ranks are all at a known process or gone. Null: no memory.
+struct rondo_plan_topology *rondo_processes_topology(const struct rondo_job *job,
+                                                     const uint32_t *members, uint32_t nranks);
 
 // ---- sending ----
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "runtime/net/handshake.h"
 #include "runtime/net/identity.h"
 
@@ -21,6 +22,13 @@ static size_t machine_read_id(char *text, size_t bytes) {
   if (n > 0)
     return (size_t)n;
   return gethostname(text, bytes) == 0 ? strnlen(text, bytes) : 0;
+}
+
+static void cores_get(uint64_t *words) {
+  cpu_set_t set;
+  rondo_cores_get(&set);
+  for (uint32_t core = 0; core < 64 * RONDO_TOPOLOGY_CORE_WORDS && core < CPU_SETSIZE; core++)
+    words[core / 64] |= CPU_ISSET(core, &set) ? UINT64_C(1) << core % 64 : 0;
 }
 
 void rondo_identity_get(struct rondo_wire_member *m) {
@@ -42,4 +50,5 @@ void rondo_identity_get(struct rondo_wire_member *m) {
   if (gethostname(m->host, sizeof m->host) != 0)
     m->host[0] = '\0';
   m->host[sizeof m->host - 1] = '\0';
+  cores_get(m->cores);
 }

@@ -95,6 +95,8 @@ static bool machine_add(struct rondo_topology *r, const struct rondo_wire_member
     free(m->interfaces);
     return false;
   }
+  while (memcmp(r->machines[m->first].id, m->id, sizeof m->id) != 0)
+    m->first++;
   r->machine_count++;
   return true;
 }
@@ -122,6 +124,9 @@ bool rondo_topology_add(struct rondo_topology *topology, const struct rondo_wire
                                        .rank_count = member->rank_count,
                                        .asks_window = member->asks_window,
                                        .ranks = topology->ranks + topology->listed_count};
+  uint64_t *cores = topology->machines[topology->machines[machine].first].cores;
+  for (uint32_t i = 0; i < RONDO_TOPOLOGY_CORE_WORDS; i++)
+    cores[i] |= member->cores[i];
   for (uint32_t i = 0; i < member->address_count; i++)
     p->ports[i] = member->addresses[i].port;
   memcpy(p->local, member->local, sizeof p->local);
@@ -143,8 +148,18 @@ void rondo_topology_address(const struct rondo_topology *topology, uint32_t proc
   out->port = p->ports[i];
 }
 
+uint32_t rondo_topology_cores(const struct rondo_topology *topology, uint32_t process) {
+  const struct rondo_topology_machine *m =
+      &topology->machines[topology->processes[process].machine];
+  const uint64_t *cores = topology->machines[m->first].cores;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < RONDO_TOPOLOGY_CORE_WORDS; i++)
+    count += (uint32_t)__builtin_popcountll(cores[i]);
+  return count;
+}
+
 bool rondo_topology_is_same_machine(const struct rondo_topology *topology, uint32_t a, uint32_t b) {
-  const struct rondo_topology_machine *x = &topology->machines[topology->processes[a].machine];
-  const struct rondo_topology_machine *y = &topology->machines[topology->processes[b].machine];
-  return memcmp(x->id, y->id, sizeof x->id) == 0;
+  const struct rondo_topology_machine *machines = topology->machines;
+  return machines[topology->processes[a].machine].first ==
+         machines[topology->processes[b].machine].first;
 }

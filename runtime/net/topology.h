@@ -21,6 +21,7 @@ struct rondo_wire_member;
 #define RONDO_TOPOLOGY_INTERFACES 16u      // of one machine
 #define RONDO_TOPOLOGY_ADDRESSES 4u        // of one process
 #define RONDO_TOPOLOGY_KEY_BYTES 32u       // of the public key of a process
+#define RONDO_TOPOLOGY_CORE_WORDS 16u      // of 64 cores each
 
 // Where a rank is on its machine.
 struct rondo_topology_place {
@@ -50,6 +51,9 @@ struct rondo_topology_machine {
   char host[RONDO_TOPOLOGY_NAME_BYTES]; // its own name
   struct rondo_wire_address *addresses; // at which its processes listen; without ports
   struct rondo_topology_interface *interfaces;
+  uint32_t
+      first; // the lowest machine with this id: processes of a container or user have their own
+  uint64_t cores[RONDO_TOPOLOGY_CORE_WORDS]; // of `first`: cores that processes of the id may use
 };
 
 struct rondo_topology_process {
@@ -85,6 +89,9 @@ bool rondo_topology_add(struct rondo_topology *topology, const struct rondo_wire
 // Writes the `i`th address at which a process listens, with its port.
 void rondo_topology_address(const struct rondo_topology *topology, uint32_t process, uint32_t i,
                             struct rondo_wire_address *out);
+
+// Returns how many cores the processes of the job may use on that process's machine; 0: unknown.
+uint32_t rondo_topology_cores(const struct rondo_topology *topology, uint32_t process);
 
 // True if both processes can pass file descriptors to each other, and so share memory.
 bool rondo_topology_is_same_machine(const struct rondo_topology *topology, uint32_t a, uint32_t b);

@@ -118,6 +118,16 @@ static void member_put_machine(struct rondo_wire_writer *w, const struct rondo_w
     wire_put_interface(w, &m->interfaces[i]);
 }
 
+// The cores, without the words after the last core.
+static void wire_put_cores(struct rondo_wire_writer *w, const uint64_t *cores) {
+  uint32_t count = RONDO_TOPOLOGY_CORE_WORDS;
+  while (count && !cores[count - 1])
+    count--;
+  rondo_wire_put_u8(w, (uint8_t)count);
+  for (uint32_t i = 0; i < count; i++)
+    rondo_wire_put_u64(w, cores[i]);
+}
+
 void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_member *m,
                            const struct rondo_wire_member *before) {
   bool is_same = before && member_shares_machine(m, before);
@@ -130,6 +140,7 @@ void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_
   rondo_wire_put_u32(w, m->pid);
   rondo_wire_put_text(w, m->local);
   rondo_wire_put(w, m->key, sizeof m->key);
+  wire_put_cores(w, m->cores);
   rondo_wire_put_ranks(w, m->ranks, m->rank_count);
   for (uint32_t i = 0; i < m->rank_count; i++)
     rondo_wire_put_place(w, &m->places[i]);
@@ -284,6 +295,14 @@ static void member_get_machine(struct rondo_wire_reader *r, struct rondo_wire_me
     wire_get_interface(r, &m->interfaces[i]);
 }
 
+static void wire_get_cores(struct rondo_wire_reader *r, uint64_t *cores) {
+  uint32_t count = rondo_wire_get_u8(r);
+  memset(cores, 0, RONDO_TOPOLOGY_CORE_WORDS * sizeof *cores);
+  r->bad |= count > RONDO_TOPOLOGY_CORE_WORDS;
+  for (uint32_t i = 0; i < count && !r->bad; i++)
+    cores[i] = rondo_wire_get_u64(r);
+}
+
 // Reads the places of the ranks.
 static void member_get_places(struct rondo_wire_reader *r, struct rondo_wire_member *m) {
   if (r->bad || !m->rank_count)
@@ -314,6 +333,7 @@ void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member
   m->pid = rondo_wire_get_u32(r);
   rondo_wire_get_text(r, m->local, sizeof m->local);
   rondo_wire_get(r, m->key, sizeof m->key);
+  wire_get_cores(r, m->cores);
   m->rank_count = rondo_wire_get_ranks(r, &m->ranks);
   member_get_places(r, m);
 }

@@ -13,7 +13,7 @@
 #include "runtime/net/topology.h"
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 9u
+#define RONDO_WIRE_VERSION 10u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u
@@ -88,8 +88,9 @@ struct rondo_wire_member {
   uint32_t pid, uid;
   uint8_t asks_window; // 1: its devices are to share an NCCL window
   char host[RONDO_TOPOLOGY_NAME_BYTES];
-  char local[RONDO_TOPOLOGY_NAME_BYTES]; // name of its socket for processes of its machine
-  uint8_t key[RONDO_TOPOLOGY_KEY_BYTES]; // its public key
+  char local[RONDO_TOPOLOGY_NAME_BYTES];     // name of its socket for processes of its machine
+  uint8_t key[RONDO_TOPOLOGY_KEY_BYTES];     // its public key
+  uint64_t cores[RONDO_TOPOLOGY_CORE_WORDS]; // a bit for each core on which it may run
   uint32_t address_count;
   struct rondo_wire_address addresses[RONDO_TOPOLOGY_ADDRESSES];
   uint32_t interface_count;

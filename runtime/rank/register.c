@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "daemon/plan/build.h"
 #include "runtime/job/match.h"
+#include "runtime/job/processes.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/group.h"
 #include "runtime/rank/run_queues.h"
@@ -325,8 +326,9 @@ static void context_fill(const struct rondo_coll *coll, uint32_t block,
 
 static int coll_build_plan(struct rondo_coll *coll) {
   const struct rondo_registration *r = &coll->registration;
-  struct rondo_plan_request request = {coll->desc.kind, r->shape.algorithm, r->position,
-                                       r->nranks,       coll->desc.root,    r->shape.keeps_sums};
+  struct rondo_plan_request request = {coll->desc.kind,  r->shape.algorithm, r->position,
+                                       r->nranks,        coll->desc.root,    r->shape.keeps_sums,
+                                       r->shape.topology};
   int status = rondo_plan_build(&request, &coll->plan);
   if (status == RONDO_SUCCESS)
     return RONDO_SUCCESS;
@@ -339,8 +341,8 @@ static int coll_build_plan(struct rondo_coll *coll) {
                           rondo_kind_name(coll->desc.kind), r->nranks);
 }
 
-// Builds the plan, allocates device memory and registers with the job.
-static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
+// Decides the shape, and builds the plan. With other processes the topology is not known yet.
+static int coll_plan(struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_registration *r = &coll->registration;
   struct rondo_shape_limits limits = rank->manual.shape;
   limits.blocks = rank->cfg.blocks;
@@ -348,10 +350,19 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
   if (!limits.algorithms[coll->desc.kind])
     limits.algorithms[coll->desc.kind] = rank->algorithms[coll->desc.kind];
   limits.shares_memory = !rank->job->membership && !rank->member.device->driver->reach;
+  if (!rank->job->membership) {
+    limits.topology = rondo_processes_topology(rank->job, r->members, r->nranks);
+    if (!limits.topology)
+      return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
+  }
   r->shape = rondo_shape_make(&coll->desc, r->nranks, &limits);
-  int status = coll_build_plan(coll);
-  if (status != RONDO_SUCCESS)
-    return status;
+  return coll_build_plan(coll);
+}
+
+// Allocates device memory, and memory for what is written there, and registers with the job. After
+// that no allocation can fail: a peer would take a registration that ends for one that it may run.
+static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll, char **image) {
+  struct rondo_registration *r = &coll->registration;
   coll->contexts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE,
                                                       coll_device_bytes(coll));
   r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_endpoints_offset(coll);
@@ -359,8 +370,9 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
   if (needs_parts)
     coll->parts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_SHARED,
                                                      RONDO_DEVICE_RUNS * coll_parts_bytes(coll));
-  bool has_memory = coll->contexts && (coll->parts || !needs_parts);
-  status = has_memory ? rondo_job_register(rank->job, r) : RONDO_ERR_NO_MEMORY;
+  *image = calloc(1, coll_endpoints_offset(coll));
+  bool has_memory = coll->contexts && (coll->parts || !needs_parts) && *image;
+  int status = has_memory ? rondo_job_register(rank->job, r) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(
         status, "register: id %llu: no memory, or connector_bytes (%llu) is used up",
@@ -368,16 +380,15 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
   return RONDO_SUCCESS;
 }
 
-// Writes the collective to the device, where nothing refers to it yet.
-static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll *coll) {
+// Writes the collective to the device, where nothing refers to it yet. `image`: zeroed memory for
+// all before the endpoints.
+static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll *coll,
+                                char *image) {
   const struct rondo_driver *driver = rank->member.device->driver;
   struct rondo_device_collective entry = {.contexts = (uint64_t)(uintptr_t)coll->contexts,
                                           .block_count = coll->registration.shape.blocks,
                                           .generation = coll->generation + 1};
   uint64_t bytes = coll_endpoints_offset(coll);
-  char *image = calloc(1, bytes);
-  if (!image)
-    return RONDO_ERR_NO_MEMORY;
   for (uint32_t b = 0; b < coll->registration.shape.blocks; b++) {
     context_fill(coll, b, (struct rondo_task_context *)image + b);
     if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
@@ -388,7 +399,6 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
   memcpy(image + coll_ops_offset(coll), coll->plan.ops, sizeof coll->plan.ops);
   int status =
       driver->write(rank->member.device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
-  free(image);
   uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];
   if (status == RONDO_SUCCESS)
     status = device_page_publish(rank, coll->index / RONDO_TABLE_PAGE);
@@ -412,6 +422,8 @@ static void coll_publish(const struct rondo_rank *rank, struct rondo_coll *coll)
 }
 
 static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
+  if (!coll->registration.comm)
+    rondo_plan_topology_destroy(coll->registration.shape.topology);
   free(coll->members);
   free(coll->exchange);
   coll->exchange = NULL;
@@ -504,6 +516,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
     status = mesh_check_room(rank);
   if (status != RONDO_SUCCESS)
     return status;
+  char *image = NULL;
   struct rondo_coll *coll = coll_claim(rank, request, &status);
   if (!coll)
     return status;
@@ -515,12 +528,16 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   if (status == RONDO_SUCCESS && request->run)
     status = run_check(rank, coll, request->run);
   if (status == RONDO_SUCCESS)
-    status = coll_build(rank, coll);
+    status = coll_plan(rank, coll);
+  if (status == RONDO_SUCCESS)
+    status = coll_build(rank, coll, &image);
   if (status != RONDO_SUCCESS) {
+    free(image);
     coll_discard(rank, coll);
     return status;
   }
-  status = coll_write_to_device(rank, coll);
+  status = coll_write_to_device(rank, coll, image);
+  free(image);
   if (status != RONDO_SUCCESS) {
     rondo_coll_remove(rank, coll);
     return RONDO_LOG_REFUSE(status, "register: id %llu: cannot be written to the device",

@@ -18,8 +18,9 @@ struct rondo_shape {
   uint32_t is_mapped;      // of every connector
   uint64_t count;
   uint32_t reference_bytes;
-  uint32_t scaled; // 1: this reduction multiplies inputs before sending
-  bool keeps_sums; // see struct rondo_plan_request
+  uint32_t scaled;                      // 1: this reduction multiplies inputs before sending
+  bool keeps_sums;                      // see struct rondo_plan_request
+  struct rondo_plan_topology *topology; // of the members, or null; the communicator owns it
 };
 
 // What decides a shape besides the descriptor. Zero: the default.
@@ -30,6 +31,7 @@ struct rondo_shape_limits {
   uint32_t block_bytes;     // a collective takes one block for each of these
   uint32_t reference_bytes; // payloads of at least this are passed by reference
   uint32_t first_sequence;
+  struct rondo_plan_topology *topology; // of the members, or null; becomes that of the shape
   bool shares_memory; // all members are threads of this process, and can read each other's buffers
   uint32_t is_mapped; // tests only: connectors behave as between processes
   // By kind: 1 + the algorithm that is used (enum rondo_algorithm). 0: the choice.

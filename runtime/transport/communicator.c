@@ -45,7 +45,10 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.root = desc->root;
   shape.count = desc->count;
   uint8_t forced = limits->algorithms[desc->kind];
-  shape.algorithm = forced ? forced - 1 : rondo_plan_choose(desc->kind, bytes, nranks);
+  shape.topology = limits->topology;
+  const struct rondo_plan_request request = {
+      .kind = desc->kind, .nranks = nranks, .topology = limits->topology};
+  shape.algorithm = forced ? forced - 1 : rondo_plan_choose(&request, bytes);
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
   int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING && desc->kind != RONDO_BARRIER;
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
@@ -132,6 +135,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
     if (comm->links[i].bytes)
       rondo_pool_free(comm->pool, comm->links[i].at, comm->links[i].first, comm->links[i].bytes);
   rondo_writes_free(rondo_writes_take(&comm->writes));
+  rondo_plan_topology_destroy(comm->shape.topology);
   free(comm->reason);
   free(comm->links);
   free(comm->members);
@@ -162,8 +166,8 @@ static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
   const struct rondo_shape *s = &comm->shape;
   uint32_t from = link->from;
   uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
-  struct rondo_plan_request request = {s->kind,   s->algorithm, from,
-                                       s->nranks, s->root,      s->keeps_sums};
+  struct rondo_plan_request request = {s->kind, s->algorithm,  from,       s->nranks,
+                                       s->root, s->keeps_sums, s->topology};
   struct rondo_plan plan;
   int computes = 0;
   if (chunk_bytes <= RONDO_CONNECTOR_INLINE_BYTES)

@@ -73,8 +73,9 @@ struct rondo_communicator {
 
 // Makes a communicator for the ranks `members` (copied), all in this process unless the caller
 // changes `process` and `is_proxied`. If devices differ in what they reach, or the machine has
-// several NUMA nodes, the caller sets `device` and `node` of each member that registers. Null: no
-// memory. The driver may wait for the device, so the caller holds no lock.
+// several NUMA nodes, the caller sets `device` and `node` of each member that registers. Takes the
+// topology of the shape. Null: no memory. The driver may wait for the device, so the caller holds
+// no lock.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
                                                      const uint32_t *members);

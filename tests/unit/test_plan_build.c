@@ -30,10 +30,19 @@ struct expected_op {
 
 static struct rondo_plan plan_of(int kind, int algorithm, uint32_t rank, uint32_t n,
                                  uint32_t root) {
-  struct rondo_plan_request request = {kind, algorithm, rank, n, root, false};
+  struct rondo_plan_request request = {kind, algorithm, rank, n, root, false, NULL};
   struct rondo_plan plan;
   assert_int_equal(rondo_plan_build(&request, &plan), RONDO_SUCCESS);
   return plan;
+}
+
+static struct rondo_plan_choice choice_make(int kind, uint64_t bytes, uint32_t n) {
+  const struct rondo_plan_request request = {.kind = kind, .nranks = n};
+  return rondo_plan_choice_make(&request, bytes);
+}
+
+static int choose(int kind, uint64_t bytes, uint32_t n) {
+  return choice_make(kind, bytes, n).algorithm;
 }
 
 static void assert_ops(const struct rondo_plan *plan, const struct expected_op *ops,
@@ -365,30 +374,30 @@ static void group_of_one_is_one_copy_without_peers(void **state) {
 static void refuses_what_is_out_of_range_and_writes_nothing(void **state) {
   (void)state;
   const struct rondo_plan_request bad[] = {
-      {-1, RONDO_ALGORITHM_RING, 0, 2, 0, false},
-      {RONDO_KIND_COUNT, RONDO_ALGORITHM_RING, 0, 2, 0, false},
-      {RONDO_ALL_REDUCE, -1, 0, 2, 0, false},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_COUNT, 0, 2, 0, false},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 0, 0, false},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 2, 0, false},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS + 1, 0, false},
-      {RONDO_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 2, false},
-      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX, false},
-      {RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false},
-      {RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false},
-      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false},
-      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 3, 0, false}};
+      {-1, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL},
+      {RONDO_KIND_COUNT, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL},
+      {RONDO_ALL_REDUCE, -1, 0, 2, 0, false, NULL},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_COUNT, 0, 2, 0, false, NULL},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 0, 0, false, NULL},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 2, 0, false, NULL},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS + 1, 0, false, NULL},
+      {RONDO_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 2, false, NULL},
+      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX, false, NULL},
+      {RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL},
+      {RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL},
+      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL},
+      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 3, 0, false, NULL}};
   struct rondo_plan plan, before;
   memset(&before, 0x5a, sizeof(before));
   plan = before;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
     assert_int_equal(rondo_plan_build(&bad[i], &plan), RONDO_ERR_INVALID);
   for (int kind = RONDO_ALL_GATHER; kind < RONDO_KIND_COUNT; kind++) {
-    struct rondo_plan_request tree = {kind, RONDO_ALGORITHM_TREE, 0, 2, 0, false};
+    struct rondo_plan_request tree = {kind, RONDO_ALGORITHM_TREE, 0, 2, 0, false, NULL};
     if (kind != RONDO_BROADCAST)
       assert_int_equal(rondo_plan_build(&tree, &plan), RONDO_ERR_UNSUPPORTED);
   }
-  struct rondo_plan_request good = {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0, false};
+  struct rondo_plan_request good = {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL};
   assert_int_equal(rondo_plan_build(NULL, &plan), RONDO_ERR_INVALID);
   assert_int_equal(rondo_plan_build(&good, NULL), RONDO_ERR_INVALID);
   assert_memory_equal(&plan, &before, sizeof(plan));
@@ -403,8 +412,8 @@ static void refuses_direct_plans_of_more_ranks_than_peers_have_numbers(void **st
     struct rondo_plan plan = plan_of(kinds[i], RONDO_ALGORITHM_DIRECT, 0, most, 0);
     assert_int_equal(plan.send.count + plan.recv.count,
                      (kinds[i] < RONDO_GATHER ? 2 : 1) * (most - 1));
-    const struct rondo_plan_request larger = {kinds[i], RONDO_ALGORITHM_DIRECT, 1, most + 1, 0,
-                                              false};
+    const struct rondo_plan_request larger = {
+        kinds[i], RONDO_ALGORITHM_DIRECT, 1, most + 1, 0, false, NULL};
     assert_int_equal(rondo_plan_build(&larger, &plan), RONDO_ERR_UNSUPPORTED);
   }
 }
@@ -422,18 +431,18 @@ static void chooses_the_tree_for_what_is_small_among_many(void **state) {
   const uint32_t many = RONDO_PLAN_DIRECT_MAX_RANKS + 1;
   const int kinds[] = {RONDO_ALL_REDUCE, RONDO_BROADCAST};
   for (size_t i = 0; i < 2; i++) {
-    assert_int_equal(rondo_plan_choose(kinds[i], 0, many), RONDO_ALGORITHM_TREE);
-    assert_int_equal(rondo_plan_choose(kinds[i], limit, RONDO_MAX_RANKS), RONDO_ALGORITHM_TREE);
-    assert_int_equal(rondo_plan_choose(kinds[i], limit + 1, many), RONDO_ALGORITHM_RING);
-    assert_int_equal(rondo_plan_choose(kinds[i], UINT64_MAX, many), RONDO_ALGORITHM_RING);
+    assert_int_equal(choose(kinds[i], 0, many), RONDO_ALGORITHM_TREE);
+    assert_int_equal(choose(kinds[i], limit, RONDO_MAX_RANKS), RONDO_ALGORITHM_TREE);
+    assert_int_equal(choose(kinds[i], limit + 1, many), RONDO_ALGORITHM_RING);
+    assert_int_equal(choose(kinds[i], UINT64_MAX, many), RONDO_ALGORITHM_RING);
   }
-  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit, 2), RONDO_ALGORITHM_DOUBLING);
+  assert_int_equal(choose(RONDO_ALL_REDUCE, limit, 2), RONDO_ALGORITHM_DOUBLING);
   for (int kind = RONDO_ALL_GATHER; kind <= RONDO_BROADCAST; kind++)
-    assert_int_equal(rondo_plan_choose(kind, 4, 2), RONDO_ALGORITHM_RING);
-  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 4, 1), RONDO_ALGORITHM_RING);
+    assert_int_equal(choose(kind, 4, 2), RONDO_ALGORITHM_RING);
+  assert_int_equal(choose(RONDO_ALL_REDUCE, 4, 1), RONDO_ALGORITHM_RING);
   for (int kind = RONDO_SEND_RECV; kind < RONDO_BARRIER; kind++)
-    assert_int_equal(rondo_plan_choose(kind, 4, 8), RONDO_ALGORITHM_DIRECT);
-  assert_int_equal(rondo_plan_choose(RONDO_BARRIER, 0, 8), RONDO_ALGORITHM_DISSEMINATION);
+    assert_int_equal(choose(kind, 4, 8), RONDO_ALGORITHM_DIRECT);
+  assert_int_equal(choose(RONDO_BARRIER, 0, 8), RONDO_ALGORITHM_DISSEMINATION);
 }
 
 static void small_things_of_few_ranks_go_straight(void **state) {
@@ -445,10 +454,10 @@ static void small_things_of_few_ranks_go_straight(void **state) {
                            [RONDO_REDUCE_SCATTER] = RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS,
                            [RONDO_REDUCE] = RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS};
   for (int kind = 0; kind < RONDO_SEND_RECV; kind++) {
-    assert_int_equal(rondo_plan_choose(kind, 0, 3), RONDO_ALGORITHM_DIRECT);
-    assert_int_equal(rondo_plan_choose(kind, limit, most[kind]), RONDO_ALGORITHM_DIRECT);
-    assert_int_not_equal(rondo_plan_choose(kind, limit, most[kind] + 1), RONDO_ALGORITHM_DIRECT);
-    assert_int_equal(rondo_plan_choose(kind, limit + 1, most[kind]), RONDO_ALGORITHM_RING);
+    assert_int_equal(choose(kind, 0, 3), RONDO_ALGORITHM_DIRECT);
+    assert_int_equal(choose(kind, limit, most[kind]), RONDO_ALGORITHM_DIRECT);
+    assert_int_not_equal(choose(kind, limit, most[kind] + 1), RONDO_ALGORITHM_DIRECT);
+    assert_int_equal(choose(kind, limit + 1, most[kind]), RONDO_ALGORITHM_RING);
   }
   const int kinds[] = {RONDO_ALL_GATHER, RONDO_BROADCAST};
   for (size_t i = 0; i < 2; i++) {
@@ -511,8 +520,7 @@ static void choice_names_the_rule(void **state) {
       {RONDO_ALL_GATHER, 16, small, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, 16}}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct rondo_plan_choice got =
-        rondo_plan_choice_make(cases[i].kind, cases[i].bytes, cases[i].nranks);
+    struct rondo_plan_choice got = choice_make(cases[i].kind, cases[i].bytes, cases[i].nranks);
     assert_int_equal(got.algorithm, cases[i].choice.algorithm);
     assert_int_equal(got.rule, cases[i].choice.rule);
     assert_int_equal(got.limit, cases[i].choice.limit);

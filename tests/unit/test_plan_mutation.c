@@ -40,7 +40,7 @@ static struct rondo_plan_verify_case good(int kind, int algorithm, uint32_t n) {
   struct rondo_plan_verify_case what = case_of(kind, n, 1);
   struct rondo_plan_verify_report report;
   for (uint32_t rank = 0; rank < n; rank++) {
-    struct rondo_plan_request request = {kind, algorithm, rank, n, what.root, keeps_sums};
+    struct rondo_plan_request request = {kind, algorithm, rank, n, what.root, keeps_sums, NULL};
     assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
   }
   assert_int_equal(rondo_plan_verify(&what, &report), RONDO_SUCCESS);
@@ -679,7 +679,7 @@ static unsigned op_changes_refuse(const struct rondo_plan_verify_case *what,
 
 static unsigned changes_refuse(int kind, int algorithm, uint32_t n) {
   unsigned refused = 0;
-  struct rondo_plan_request request = {kind, algorithm, 0, n, 1, keeps_sums};
+  struct rondo_plan_request request = {kind, algorithm, 0, n, 1, keeps_sums, NULL};
   if (rondo_plan_build(&request, &plans[0]) == RONDO_ERR_UNSUPPORTED)
     return 0;
   struct rondo_plan_verify_case what = good(kind, algorithm, n);

@@ -20,6 +20,7 @@ static struct rondo_wire_member member(uint64_t machine, uint32_t first, uint32_
                                 .pid = 100 + first,
                                 .host = "node",
                                 .key = {1, (uint8_t)first, [31] = 9},
+                                .cores = {UINT64_C(3) << first, first == 4},
                                 .address_count = 2,
                                 .interface_count = 1,
                                 .interfaces = {{.name = "eth0", .mbit = 25000, .node = 1}},
@@ -56,6 +57,9 @@ static void it_says_where_each_rank_is(void **state) {
   assert_memory_equal(r->processes[2].key, m.key, sizeof m.key);
   assert_true(rondo_topology_is_same_machine(r, 0, 1));
   assert_false(rondo_topology_is_same_machine(r, 1, 2));
+  assert_int_equal(rondo_topology_cores(r, 0), 3); // 0 and 1; 1 and 2
+  assert_int_equal(rondo_topology_cores(r, 1), 3);
+  assert_int_equal(rondo_topology_cores(r, 2), 3); // 4, 5 and 64
   rondo_topology_destroy(r);
 }
 
@@ -99,6 +103,24 @@ static void what_does_not_fit_is_refused(void **state) {
   rondo_topology_destroy(r);
 }
 
+// Processes of two users are of one machine, whose cores they share.
+static void users_share_the_cores_of_their_machine(void **state) {
+  (void)state;
+  struct rondo_topology *r = rondo_topology_create(RANKS, 3);
+  for (uint32_t i = 0; i < 3; i++) {
+    struct rondo_wire_member m = member(1 + i / 2, i, 1);
+    m.uid = i;
+    m.cores[15] = 1 << i;
+    assert_true(rondo_topology_add(r, &m));
+  }
+  assert_int_equal(r->machine_count, 3);
+  assert_true(rondo_topology_is_same_machine(r, 0, 1));
+  assert_int_equal(rondo_topology_cores(r, 0), 5);
+  assert_int_equal(rondo_topology_cores(r, 1), 5);
+  assert_int_equal(rondo_topology_cores(r, 2), 3);
+  rondo_topology_destroy(r);
+}
+
 static void members_are_read_as_they_were_written(void **state) {
   (void)state;
   uint8_t bytes[2048];
@@ -117,6 +139,7 @@ static void members_are_read_as_they_were_written(void **state) {
     assert_memory_equal(got.places, places, 3 * sizeof *places);
     assert_memory_equal(got.addresses, m.addresses, sizeof m.addresses);
     assert_memory_equal(got.key, m.key, sizeof m.key);
+    assert_memory_equal(got.cores, m.cores, sizeof m.cores);
     if (i)
       rondo_wire_member_fini(&got);
     else
@@ -196,6 +219,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("topology", it_says_where_each_rank_is),
       RONDO_NAMED_TEST("topology", processes_share_their_machine),
+      RONDO_NAMED_TEST("topology", users_share_the_cores_of_their_machine),
       RONDO_NAMED_TEST("topology", what_does_not_fit_is_refused),
       RONDO_NAMED_TEST("topology", members_are_read_as_they_were_written),
       RONDO_NAMED_TEST("topology", interfaces_have_speeds_and_nodes),

@@ -513,7 +513,7 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
     usage_refuse("%s has no root", kind);
   position_read(o->rank, "rank", q->nranks, &q->rank);
   position_read(o->root, "root", q->nranks, &q->root);
-  plan->choice = rondo_plan_choice_make(q->kind, plan->bytes, q->nranks);
+  plan->choice = rondo_plan_choice_make(q, plan->bytes);
   if (o->algorithm)
     plan->choice = (struct rondo_plan_choice){rondo_plan_algorithm_find(o->algorithm),
                                               RONDO_PLAN_RULE_FORCED, 0};

@@ -1,0 +1,102 @@
+#include "daemon/plan/plan_topology.h"
+
+#include <stdlib.h>
+
+#include "base/digest.h"
+
+#define DIGEST_NAME UINT64_C(0x706f6c6f6779) // of this use
+
+// A topology and its arrays, in one piece of memory.
+struct room {
+  struct rondo_plan_topology is;
+  struct rondo_plan_machine *machines;
+  uint32_t *machine_of, *order, *place_of;
+  uint32_t numbers[];
+};
+
+static struct room *room_create(uint32_t nranks) {
+  struct room *r = calloc(1, sizeof *r + 3 * (size_t)nranks * sizeof *r->numbers);
+  if (!r)
+    return NULL;
+  r->machines = calloc(nranks, sizeof *r->machines);
+  if (!r->machines) {
+    free(r);
+    return NULL;
+  }
+  r->machine_of = r->numbers;
+  r->order = r->machine_of + nranks;
+  r->place_of = r->order + nranks;
+  return r;
+}
+
+// The number of the machine of a position. A new one is added; until the positions are ordered,
+// `order` has the first position of each machine.
+static uint32_t room_machine(struct room *r, const struct rondo_plan_location *locations,
+                             uint32_t position) {
+  uint32_t count = r->is.machine_count;
+  for (uint32_t i = count; i > 0; i--) // ranks of one machine often follow each other
+    if (locations[r->order[i - 1]].machine == locations[position].machine)
+      return i - 1;
+  r->order[count] = position;
+  r->machines[count].cores = locations[position].cores;
+  r->is.machine_count++;
+  return count;
+}
+
+// Orders the positions by machines. Returns true if that is the order of their numbers.
+static bool room_order(struct room *r) {
+  bool is_identity = true;
+  uint32_t place = 0;
+  for (uint32_t m = 0; m < r->is.machine_count; m++) {
+    r->machines[m].first = place;
+    place += r->machines[m].rank_count;
+    r->machines[m].rank_count = 0; // counted again below
+  }
+  for (uint32_t i = 0; i < r->is.nranks; i++) {
+    struct rondo_plan_machine *m = &r->machines[r->machine_of[i]];
+    uint32_t at = m->first + m->rank_count++;
+    r->order[at] = i;
+    r->place_of[i] = at;
+    is_identity &= at == i;
+  }
+  return is_identity;
+}
+
+static uint64_t room_digest(const struct room *r) {
+  const uint32_t head[] = {r->is.nranks, r->is.machine_count, r->is.shares_process,
+                           r->is.shares_memory};
+  uint64_t digest = rondo_digest_bytes(DIGEST_NAME, head, sizeof head);
+  digest = rondo_digest_bytes(digest, r->machines, r->is.machine_count * sizeof r->machines[0]);
+  return rondo_digest_bytes(digest, r->machine_of, r->is.nranks * sizeof r->machine_of[0]);
+}
+
+struct rondo_plan_topology *rondo_plan_topology_create(const struct rondo_plan_location *locations,
+                                                       uint32_t nranks) {
+  struct room *r = room_create(nranks);
+  if (!r)
+    return NULL;
+  r->is.nranks = nranks;
+  r->is.shares_process = true;
+  for (uint32_t i = 0; i < nranks; i++) {
+    r->machine_of[i] = room_machine(r, locations, i);
+    r->machines[r->machine_of[i]].rank_count++;
+    r->is.shares_process &= locations[i].process == locations[0].process;
+  }
+  r->is.shares_memory = r->is.machine_count == 1;
+  r->is.machines = r->machines;
+  r->is.machine_of = r->is.machine_count > 1 ? r->machine_of : NULL;
+  if (!room_order(r)) {
+    r->is.order = r->order;
+    r->is.place_of = r->place_of;
+  }
+  r->is.digest = room_digest(r);
+  return &r->is;
+}
+
+void rondo_plan_topology_destroy(struct rondo_plan_topology *topology) {
+  struct room *r = (struct room *)topology;
+  if (!r)
+    return;
+  free(r->machines);
+  free(r);
+}

@@ -1,0 +1,77 @@
+// The topology of a group: on which machine each of its ranks is. Builders of plans and the choice
+// of an algorithm know this and nothing else about places, and it is the same on every rank.
+//
+//   rondo_plan_topology_create -> read -> rondo_plan_topology_destroy
+//
+// A null topology is one machine, where all ranks are threads of one process. Pure: no I/O.
+#ifndef RONDO_DAEMON_PLAN_PLAN_TOPOLOGY_H
+#define RONDO_DAEMON_PLAN_PLAN_TOPOLOGY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// A machine of the group.
+struct rondo_plan_machine {
+  uint32_t rank_count; // of the group
+  uint32_t first;      // place of its first rank in the order by machines
+  uint32_t cores;      // that the processes of the job may use there; 0: unknown
+};
+
+struct rondo_plan_topology {
+  uint32_t nranks;
+  uint32_t machine_count;
+  bool shares_process; // all ranks are threads of one process, and so read each other's buffers
+  bool shares_memory;  // all ranks are on one machine, and so share connectors
+  uint64_t digest;     // of all that is here; equal on every rank of the group
+  const struct rondo_plan_machine *machines;
+  // By position, the number of its machine. Machines have numbers in the order of their first
+  // position. Null: all are on machine 0.
+  const uint32_t *machine_of;
+  // The order by machines: position of the rank at each place, and place of each position. Ranks of
+  // one machine follow each other in the order of their positions. Null: every place is its
+  // position.
+  const uint32_t *order, *place_of;
+};
+
+// Where a rank of the group is. Machines and processes have any numbers that tell them apart.
+struct rondo_plan_location {
+  uint64_t machine;
+  uint32_t process;
+  uint32_t cores; // of the machine; the same for all its ranks
+};
+
+// Makes the topology of the ranks at `locations`, by position; `nranks` is at least 1. Null: no
+// memory.
+struct rondo_plan_topology *rondo_plan_topology_create(const struct rondo_plan_location *locations,
+                                                       uint32_t nranks);
+void rondo_plan_topology_destroy(struct rondo_plan_topology *topology); // null is allowed
+
+// The following take a null topology.
+
+static inline uint32_t rondo_plan_topology_machines(const struct rondo_plan_topology *t) {
+  return t ? t->machine_count : 1;
+}
+
+// The number of the machine of a position.
+static inline uint32_t rondo_plan_topology_machine_of(const struct rondo_plan_topology *t,
+                                                      uint32_t position) {
+  return t && t->machine_of ? t->machine_of[position] : 0;
+}
+
+// The position at a place of the order by machines, and back.
+static inline uint32_t rondo_plan_topology_at(const struct rondo_plan_topology *t, uint32_t place) {
+  return t && t->order ? t->order[place] : place;
+}
+
+static inline uint32_t rondo_plan_topology_place(const struct rondo_plan_topology *t,
+                                                 uint32_t position) {
+  return t && t->place_of ? t->place_of[position] : position;
+}
+
+// The digest; 0 of a null topology.
+static inline uint64_t rondo_plan_topology_digest(const struct rondo_plan_topology *t) {
+  return t ? t->digest : 0;
+}
+
+#endif // RONDO_DAEMON_PLAN_PLAN_TOPOLOGY_H
