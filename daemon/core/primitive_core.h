@@ -20,13 +20,16 @@ enum rondo_attempt {
   RONDO_ATTEMPT_MISMATCH = 4   // the sender's part is not the one that this rank expects
 };
 
-// What one attempt works on.
+// What one attempt works on: the chunks of an op, in pieces whose elements lie side by side. If an
+// op has one chunk, that is the piece.
 struct rondo_chunk_view {
   const struct rondo_plan_op *op;
-  uint64_t count, bytes; // of the chunk
-  const void *local;     // in the user's send buffer; with RESULT in the receive buffer
-  void *out;             // in the user's receive buffer
-  const void *incoming;  // payload of what was received, or null
+  uint64_t message_bytes; // of all chunks of the op
+  uint64_t count, bytes;  // of the piece
+  const void *local;      // in the user's send buffer; with RESULT in the receive buffer
+  void *out;              // in the user's receive buffer
+  const void *incoming;   // payload of what was received for the piece, or null
+  uint32_t next, rest;    // the chunk after the piece, and how many chunks follow the piece
   // Listed, in the first loop: what the op sends or receives of this part in all. Else null.
   const struct rondo_span *part;
 };
@@ -37,11 +40,12 @@ RONDO_FN uint64_t rondo_chunk_offset(const struct rondo_task_context *c, struct 
   return elems * c->fixed.elem_bytes;
 }
 
-// The index of the context's current chunk.
+// The index of the first of the context's current chunks.
 RONDO_FN uint32_t rondo_chunk_index(const struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
   uint64_t at = op->first_chunk + (uint64_t)c->state.repeat * op->chunk_stride;
-  return (uint32_t)(at < op->chunk_count ? at : at % op->chunk_count);
+  uint32_t chunk_count = c->fixed.geometry.chunk_count;
+  return (uint32_t)(at < chunk_count ? at : at % chunk_count);
 }
 
 // Listed chunks: the chunk's place in the send buffer or, `received`, in the receive buffer.
@@ -57,34 +61,57 @@ RONDO_FN bool rondo_chunk_is_absent(const struct rondo_task_context *c) {
   return rondo_chunk_place(c, rondo_context_op(c)->primitive & RONDO_PRIM_RECV).count == 0;
 }
 
-RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v) {
-  const struct rondo_plan_op *op = rondo_context_op(c);
-  uint32_t chunk = rondo_chunk_index(c);
-  uint64_t in_at, out_at;
-  v->op = op;
-  v->part = NULL;
-  if (c->fixed.geometry.listed) {
-    const struct rondo_geometry *g = &c->fixed.geometry;
-    struct rondo_span in = rondo_chunk_place(c, 0);
-    struct rondo_span out = rondo_chunk_place(c, 1);
-    uint32_t at = op->primitive & RONDO_PRIM_RECV ? g->chunk_count + chunk : chunk;
-    if (c->state.loop == 0)
-      v->part = &rondo_listed_places(rondo_geometry_listed(g))[at];
-    v->count = op->primitive & RONDO_PRIM_RECV ? out.count : in.count;
-    in_at = in.offset * c->fixed.elem_bytes;
-    out_at = out.offset * c->fixed.elem_bytes;
-  } else {
-    struct rondo_span span = rondo_geometry_chunk(&c->fixed.geometry, c->state.loop, chunk);
-    v->count = c->fixed.elem_bytes ? span.count : 0;
-    in_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_IN_BASE);
-    out_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_OUT_BASE);
-  }
+// Sets the place of the view's piece in the two buffers, in bytes.
+RONDO_FN void rondo_view_place(const struct rondo_task_context *c, struct rondo_chunk_view *v,
+                               uint64_t in_at, uint64_t out_at) {
   v->bytes = v->count * c->fixed.elem_bytes;
   v->out = (void *)(uintptr_t)(c->state.run.recv + out_at);
   v->local = (const void *)(uintptr_t)(c->state.run.send + in_at);
-  if (op->primitive & RONDO_PRIM_RESULT)
+  if (v->op->primitive & RONDO_PRIM_RESULT)
     v->local = v->out;
+}
+
+// Sets the view to the piece that begins with chunk `chunk`, where the op has `rest` chunks left.
+RONDO_FN void rondo_piece_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v,
+                                 uint32_t chunk, uint32_t rest) {
+  const struct rondo_geometry *g = &c->fixed.geometry;
+  uint32_t width = 1;
+  if (rest > 1 && rondo_geometry_is_dense(g))
+    width = rest < g->chunk_count - chunk ? rest : g->chunk_count - chunk;
+  v->next = chunk + width == g->chunk_count ? 0 : chunk + width;
+  v->rest = rest - width;
+  struct rondo_span span = rondo_geometry_chunks(g, c->state.loop, chunk, width);
+  v->count = c->fixed.elem_bytes ? span.count : 0;
+  rondo_view_place(c, v, rondo_chunk_offset(c, span, chunk, v->op->primitive & RONDO_PRIM_IN_BASE),
+                   rondo_chunk_offset(c, span, chunk, v->op->primitive & RONDO_PRIM_OUT_BASE));
+}
+
+RONDO_FN void rondo_part_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v) {
+  const struct rondo_geometry *g = &c->fixed.geometry;
+  uint32_t chunk = rondo_chunk_index(c);
+  struct rondo_span in = rondo_chunk_place(c, 0);
+  struct rondo_span out = rondo_chunk_place(c, 1);
+  uint32_t at = v->op->primitive & RONDO_PRIM_RECV ? g->chunk_count + chunk : chunk;
+  if (c->state.loop == 0)
+    v->part = &rondo_listed_places(rondo_geometry_listed(g))[at];
+  v->count = v->op->primitive & RONDO_PRIM_RECV ? out.count : in.count;
+  v->rest = 0;
+  rondo_view_place(c, v, in.offset * c->fixed.elem_bytes, out.offset * c->fixed.elem_bytes);
+}
+
+RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v) {
+  const struct rondo_geometry *g = &c->fixed.geometry;
+  v->op = rondo_context_op(c);
+  v->part = NULL;
   v->incoming = NULL;
+  if (g->listed)
+    rondo_part_locate(c, v);
+  else
+    rondo_piece_locate(c, v, rondo_chunk_index(c), v->op->width);
+  v->message_bytes = v->bytes;
+  if (v->rest) // all chunks of a loop from the first on, or chunks of the same size
+    v->message_bytes +=
+        rondo_geometry_chunks(g, c->state.loop, 0, v->rest).count * c->fixed.elem_bytes;
 }
 
 // Receive buffers of at least this size do not stay in the caches until they are complete.
@@ -125,14 +152,15 @@ RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
 
 // The memory that the slot may refer to instead of a copy, because it does not change until the
 // slot is consumed: an unscaled send buffer, or the receive buffer after COPY or as the RESULT.
-// Null: the chunk must be copied, also because the peer may be unable to access a private buffer.
+// Null: it must be copied, because it has several pieces, or because the peer may be unable to
+// access a private buffer.
 RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
                                            const struct rondo_chunk_view *v) {
   const void *memory = v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
   int is_result = (v->op->primitive & RONDO_PRIM_RESULT) != 0;
   if (!(v->op->primitive & RONDO_PRIM_RECV) && (is_result || !c->fixed.reduction.scale))
     memory = v->local;
-  if (!memory || !rondo_connector_can_refer(&c->state.send, memory, v->bytes))
+  if (!memory || v->rest || !rondo_connector_can_refer(&c->state.send, memory, v->bytes))
     return NULL;
   bool is_private = (c->state.references & RONDO_REFERENCES_PRIVATE) != 0;
   return is_private && !rondo_connector_reads_private(&c->state.send) ? NULL : memory;
@@ -143,38 +171,58 @@ RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct ron
                                   const void *reference) {
   if (v->part)
     rondo_connector_put_word(&c->state.send, reference != NULL, v->part->count);
-  rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
+  rondo_connector_publish(&c->state.send, reference, (uint32_t)v->message_bytes);
   if (reference) {
     c->state.references |= RONDO_REFERENCES_PUBLISHED;
     c->state.reference_end = c->state.send.sequence;
   }
 }
 
+// Computes a piece into the receive buffer, if the op copies, and into `payload` unless it is null.
+RONDO_FN void rondo_piece_move(const struct rondo_task_context *c, const struct rondo_chunk_view *v,
+                               void *payload) {
+  int plain = v->incoming || !(c->fixed.reduction.scale || c->fixed.reduction.divide);
+  const void *from = v->incoming ? v->incoming : v->local;
+  if (!(v->op->primitive & RONDO_PRIM_COPY)) {
+    if (payload)
+      rondo_chunk_compute(c, v, payload, NULL);
+  } else if (!payload && plain && v->out != from && rondo_chunk_is_cold(c, v)) {
+    rondo_move_copy_cold(v->out, from, v->bytes);
+  } else {
+    rondo_chunk_compute(c, v, v->out, payload);
+  }
+}
+
+// Computes all pieces. Those of a message follow each other without gaps.
+RONDO_FN void rondo_chunk_move(const struct rondo_task_context *c, struct rondo_chunk_view *v,
+                               void *payload) {
+  rondo_piece_move(c, v, payload);
+  for (uint64_t at = v->bytes; v->rest; at = v->bytes) {
+    payload = payload ? (char *)payload + at : NULL;
+    v->incoming = v->incoming ? (const char *)v->incoming + at : NULL;
+    rondo_piece_locate(c, v, v->next, v->rest);
+    rondo_piece_move(c, v, payload);
+  }
+}
+
 // Computes, copies and publishes a chunk whose connectors are both ready. `guarded`: the incoming
 // chunk is a reference. Returns false, and publishes nothing, if the reference was revoked
 // meanwhile.
-RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, const struct rondo_chunk_view *v,
+RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, struct rondo_chunk_view *v,
                                   int guarded) {
-  int copies = (v->op->primitive & RONDO_PRIM_COPY) != 0;
   int sends = (v->op->primitive & RONDO_PRIM_SEND) != 0;
   const void *reference = sends ? rondo_chunk_reference(c, v) : NULL;
   // The user's own input is ready: the peer can read it while it is copied here.
   int ready = reference && !(v->op->primitive & RONDO_PRIM_RECV);
   if (ready)
     rondo_chunk_publish(c, v, reference);
-  void *payload = sends && !reference ? rondo_connector_payload(&c->state.send, v->bytes) : NULL;
+  void *payload =
+      sends && !reference ? rondo_connector_payload(&c->state.send, v->message_bytes) : NULL;
   if (RONDO_FAULT(PUBLISH_BEFORE_DATA) && sends && !ready) {
     rondo_chunk_publish(c, v, reference);
     RONDO_POINT("primitive.early");
   }
-  int plain = v->incoming || !(c->fixed.reduction.scale || c->fixed.reduction.divide);
-  const void *from = v->incoming ? v->incoming : v->local;
-  if (copies && !payload && plain && v->out != from && rondo_chunk_is_cold(c, v))
-    rondo_move_copy_cold(v->out, from, v->bytes);
-  else if (copies)
-    rondo_chunk_compute(c, v, v->out, payload);
-  else if (payload)
-    rondo_chunk_compute(c, v, payload, NULL);
+  rondo_chunk_move(c, v, payload);
   if (guarded) {
     RONDO_POINT("primitive.read");
     if (!rondo_connector_try_end_reading(&c->state.recv))
@@ -255,7 +303,7 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     return RONDO_ATTEMPT_SHUT;
   if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ))
     rondo_connector_consume(&c->state.recv);
-  *moved_bytes += v.bytes;
+  *moved_bytes += v.message_bytes;
   return RONDO_ATTEMPT_DONE;
 }
 

@@ -34,6 +34,14 @@ int rondo_plan_algorithm_find(const char *name);
 // True if the algorithm has a plan for that kind and that many ranks.
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks);
 
+// The chunks of a loop: 1, or as many as ranks. The second is so if each rank has its part of a
+// buffer, or if the plan splits the elements of an all-reduce among the ranks.
+uint32_t rondo_plan_chunk_count(int kind, int algorithm, uint32_t nranks);
+bool rondo_plan_splits(int kind, int algorithm);
+
+// The greatest width of an op in the plans of a group.
+uint32_t rondo_plan_most_width(int algorithm, uint32_t nranks);
+
 // Returns the least number of slots with which the connectors of this plan cannot deadlock: 1 or 2.
 // An op that receives and sends takes both slots at once. In a closed ring in which every rank
 // begins with a send, it could not do so without one more free slot (docs/algorithms.md has the

@@ -99,15 +99,21 @@ RONDO_FN struct rondo_span rondo_geometry_place(const struct rondo_geometry *g, 
   return span;
 }
 
-// The elements of chunk `k` (below chunk_count) in loop `loop` (below rondo_geometry_loops).
-// Not for listed chunks.
-RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, uint64_t loop,
-                                                uint32_t k) {
+// True if the chunks of a loop lie side by side: also segmented ones, if a loop has whole segments.
+RONDO_FN bool rondo_geometry_is_dense(const struct rondo_geometry *g) {
+  return !g->segment || (g->begin == 0 && g->end == g->segment && g->chunk_elems >= g->segment);
+}
+
+// The `width` chunks from `k` on (k + width is at most chunk_count) in loop `loop` (below
+// rondo_geometry_loops): where the first one begins, and the elements of all, which lie there only
+// if the geometry is dense. Not for listed chunks.
+RONDO_FN struct rondo_span rondo_geometry_chunks(const struct rondo_geometry *g, uint64_t loop,
+                                                 uint32_t k, uint32_t width) {
   struct rondo_span span;
   if (g->segment) {
     uint64_t at = g->begin + loop * g->chunk_elems;
     span.offset = k * g->segment + at;
-    span.count = rondo_geometry_min(g->chunk_elems, g->end - at);
+    span.count = width * rondo_geometry_min(g->chunk_elems, g->end - at);
     return span;
   }
   uint64_t base = g->begin + loop * g->chunk_elems * g->chunk_count;
@@ -120,8 +126,14 @@ RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, 
   }
   uint64_t skip = rondo_geometry_min(size * k, left);
   span.offset = base + skip;
-  span.count = rondo_geometry_min(size, left - skip);
+  span.count = rondo_geometry_min(size * width, left - skip);
   return span;
+}
+
+// The elements of one chunk.
+RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, uint64_t loop,
+                                                uint32_t k) {
+  return rondo_geometry_chunks(g, loop, k, 1);
 }
 
 #endif // RONDO_DAEMON_PLAN_GEOMETRY_CORE_H

@@ -10,6 +10,7 @@
 #define RONDO_DAEMON_PLAN_PLAN_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rondo/types.h>
@@ -33,15 +34,17 @@ enum rondo_primitive {
                             // sends it
 };
 
-#define RONDO_PLAN_MAX_OPS 8u
-#define RONDO_PLAN_LISTED_PEERS 17u // log2 of the most ranks
+#define RONDO_PLAN_MAX_ROUNDS 17u // log2 of the most ranks
+#define RONDO_PLAN_MAX_OPS (4 * RONDO_PLAN_MAX_ROUNDS)
+#define RONDO_PLAN_LISTED_PEERS (2 * RONDO_PLAN_MAX_ROUNDS)
 #define RONDO_PLAN_NO_PEER 0xffffu
 #define RONDO_PLAN_DIRECT_MOST_RANKS 0xffffu // so that each peer of a rank has a number
-static_assert(1u << RONDO_PLAN_LISTED_PEERS >= RONDO_MAX_RANKS,
-              "a barrier and recursive doubling have ⌈log2 n⌉ peers");
+static_assert(1u << RONDO_PLAN_MAX_ROUNDS >= RONDO_MAX_RANKS, "rounds are ⌈log2 n⌉");
 
-// Executed `repeat` times. Execution i handles chunk (first_chunk + i × chunk_stride) mod
-// chunk_count, with the peers send_peer + i × peer_stride and recv_peer + i × peer_stride.
+// Executed `repeat` times. Execution i handles the `width` chunks from (first_chunk + i ×
+// chunk_stride) on, with the peers send_peer + i × peer_stride and recv_peer + i × peer_stride.
+// Numbers of chunks are modulo the plan's chunk_count, so the first chunk follows the last one. One
+// message carries all chunks of an execution.
 struct rondo_plan_op {
   uint16_t primitive;    // enum rondo_primitive, or'ed
   uint16_t send_peer;    // which send peer of the plan, or RONDO_PLAN_NO_PEER
@@ -50,7 +53,7 @@ struct rondo_plan_op {
   uint32_t repeat;       // at least 1; builders leave out ops that would repeat 0 times
   uint32_t first_chunk;  // below chunk_count
   uint32_t chunk_stride; // below chunk_count; chunk_count - 1 takes chunks in descending order
-  uint32_t chunk_count;  // chunks of a loop: the number of ranks, or 1
+  uint32_t width;        // 1 to chunk_count; 1 with IN_BASE or OUT_BASE
 };
 static_assert(sizeof(struct rondo_plan_op) == 24, "shared layout");
 
@@ -65,9 +68,13 @@ enum rondo_algorithm {
   RONDO_ALGORITHM_DISSEMINATION = 3, // barrier only: signals to distances 1, 2, 4, …
   // All-reduce: pairs of ranks at the distances 1, 2, 4, … exchange sums (recursive doubling).
   RONDO_ALGORITHM_DOUBLING = 4,
-  RONDO_ALGORITHM_BINOMIAL = 5 // all-reduce and broadcast over a binomial tree
+  RONDO_ALGORITHM_BINOMIAL = 5, // all-reduce and broadcast over a binomial tree
+  // All-reduce: ⌈log2 n⌉ rounds halve the chunks that a rank adds up, as many gather the results
+  // (Rabenseifner's algorithm, for any number of ranks).
+  RONDO_ALGORITHM_HALVING = 6,
+  RONDO_ALGORITHM_BRUCK = 7 // all-gather: ⌈log2 n⌉ rounds
 };
-#define RONDO_ALGORITHM_COUNT 6
+#define RONDO_ALGORITHM_COUNT 8
 
 // The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
 // every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.
@@ -84,8 +91,12 @@ struct rondo_plan {
   uint32_t by_value;   // 1: slots carry copies, never references
   uint32_t keeps_sums; // 1: see struct rondo_plan_request
   struct rondo_plan_peers send, recv;
-  struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS];
+  struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS]; // last: a copy ends after op_count of them
 };
+
+static inline size_t rondo_plan_bytes(const struct rondo_plan *plan) {
+  return offsetof(struct rondo_plan, ops) + plan->op_count * sizeof plan->ops[0];
+}
 
 // The position in the group of peer `index`, below peers->count.
 static inline uint32_t rondo_plan_peer(const struct rondo_plan *plan,

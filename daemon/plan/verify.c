@@ -28,18 +28,20 @@ struct place {
   struct symbol symbol;
 };
 
-// A send that passed the address of a place of the sender.
+// A send that passed the address of places of the sender.
 struct reference {
-  uint32_t place;
+  uint32_t place, width; // the first of them, and their number, round the end of the buffer
   uint32_t taker;
   uint32_t taken_at; // the taker's own time when it took the slot; 0: not yet
 };
 
 struct slot {
-  struct symbol symbol;
-  uint64_t loop;      // of the sender
-  uint32_t reference; // index into the sender's references, or RONDO_PLAN_NOWHERE
-  uint32_t *clock;    // the sender's; the memory of the slot in use, with symbol.from after it
+  struct symbol *symbols; // those chunks of the message that are followed
+  uint32_t width;         // chunks of the message
+  uint32_t first, count;  // followed: from chunk `first` of the message on
+  uint64_t loop;          // of the sender
+  uint32_t reference;     // index into the sender's references, or RONDO_PLAN_NOWHERE
+  uint32_t *clock;        // the sender's; the memory of the slot in use, with all symbols after it
 };
 
 struct connector {
@@ -71,11 +73,13 @@ struct machine {
   uint64_t random;
 };
 
-// The execution of one op for one chunk.
+// The execution of one op, for its chunks one after the other.
 struct step {
   const struct rondo_plan_op *op;
   struct rondo_plan_where at;
+  uint32_t index;                // of the chunk in the message
   struct connector *send, *recv; // or null
+  struct slot *sent, *received;  // or null
   struct symbol value;
 };
 
@@ -169,13 +173,18 @@ static uint32_t output_count(const struct rondo_plan_verify_case *what, uint32_t
   return is_scattered(what) ? 1 : what->plans[0].chunk_count;
 }
 
+// Places of a member. If one chunk is followed, it has one place in each buffer.
 static uint32_t input_place(const struct rondo_plan_verify_case *what, uint32_t rank,
                             uint32_t index) {
+  if (what->one_chunk)
+    return 0;
   return what->in_place && is_gathered(what) ? rank + index : index;
 }
 
 static uint32_t output_place(const struct rondo_plan_verify_case *what, uint32_t rank,
                              uint32_t index) {
+  if (what->one_chunk)
+    return !what->in_place;
   if (!what->in_place)
     return what->plans[0].chunk_count + index;
   return is_scattered(what) ? rank + index : index;
@@ -195,6 +204,15 @@ static uint32_t output_identity(const struct rondo_plan_verify_case *what, uint3
   if (is_exchange(what))
     return index * what->nranks + rank;
   return is_scattered(what) ? rank : index;
+}
+
+static uint32_t place_count(const struct rondo_plan_verify_case *what) {
+  return what->one_chunk ? 2 : 2 * what->plans[0].chunk_count;
+}
+
+// Whether the chunk with these elements is followed.
+static bool is_followed(const struct rondo_plan_verify_case *what, uint32_t identity) {
+  return !what->one_chunk || identity == what->one_chunk - 1;
 }
 
 // Loops in which rank `from` has a chunk for rank `to`: the chunk of the first loop tells the size
@@ -224,10 +242,12 @@ static void buffers_reset(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
   me->reference_count = 0;
   assert(me->sets != NULL); // a member that was not made is not run
-  for (uint32_t i = 0; i < 2 * m->what->plans[0].chunk_count; i++)
+  for (uint32_t i = 0; i < place_count(m->what); i++)
     me->places[i] = (struct place){.symbol.from = me->sets + (size_t)i * m->set_words};
   for (uint32_t i = 0; i < input_count(m->what, rank); i++) {
     uint32_t at = input_place(m->what, rank, i);
+    if (!is_followed(m->what, input_identity(m->what, rank, i)))
+      continue;
     uint64_t *set = me->sets + (size_t)at * m->set_words;
     me->places[at].symbol = (struct symbol){.loop = me->loop,
                                             .chunk = input_identity(m->what, rank, i),
@@ -262,8 +282,11 @@ static uint32_t value_wrong(const struct machine *m, const struct symbol *value,
   return RONDO_PLAN_NOWHERE;
 }
 
-static uint32_t chunk_of(const struct rondo_plan_op *op, uint32_t repeat) {
-  return (uint32_t)((op->first_chunk + (uint64_t)repeat * op->chunk_stride) % op->chunk_count);
+// Chunk `index` of an execution of an op.
+static uint32_t chunk_of(const struct rondo_plan *plan, const struct rondo_plan_op *op,
+                         uint32_t repeat, uint32_t index) {
+  uint64_t at = op->first_chunk + (uint64_t)repeat * op->chunk_stride + index;
+  return (uint32_t)(at % plan->chunk_count);
 }
 
 static uint32_t input_index(const struct step *step) {
@@ -330,18 +353,29 @@ static bool local_reduce(const struct machine *m, struct step *step) {
 
 // Takes the oldest slot. If its sender is still in the loop of the slot, note when its
 // reference was taken; else the place that it named is out of reach of further writes.
-static void slot_take(const struct machine *m, struct step *step) {
+static bool slot_take(const struct machine *m, struct step *step) {
   struct connector *recv = step->recv;
   struct member *me = &m->members[step->at.rank], *sender = &m->members[recv->from];
   struct slot *slot = &recv->slots[recv->head];
-  symbol_copy(m, &step->value, &slot->symbol);
+  step->received = slot;
   for (uint32_t i = 0; i < m->what->nranks; i++)
     me->clock[i] = me->clock[i] > slot->clock[i] ? me->clock[i] : slot->clock[i];
-  free(slot->clock);
   if (slot->reference != RONDO_PLAN_NOWHERE && slot->loop == sender->loop)
     sender->references[slot->reference].taken_at = me->clock[step->at.rank];
+  return slot->width == step->op->width ||
+         rondo_plan_verify_fault(m->report, step->at, "takes %u chunks of a message of %u",
+                                 step->op->width, slot->width);
+}
+
+static void slot_free(const struct machine *m, struct connector *recv) {
+  free(recv->slots[recv->head].clock);
   recv->head = (recv->head + 1) % m->what->slots;
   recv->count--;
+}
+
+// The symbol of the step's chunk in a message.
+static struct symbol *slot_symbol(const struct step *step, const struct slot *slot) {
+  return &slot->symbols[step->index - slot->first];
 }
 
 static bool value_compute(const struct machine *m, struct step *step) {
@@ -349,7 +383,7 @@ static bool value_compute(const struct machine *m, struct step *step) {
   bool has = false;
   step->value.from = m->value_set;
   if (step->recv != NULL)
-    slot_take(m, step);
+    symbol_copy(m, &step->value, slot_symbol(step, step->received));
   else if (m->what->kind == RONDO_BARRIER)
     return true; // a signal has no value
   else if ((local = local_read(m, step)) != NULL)
@@ -370,12 +404,19 @@ static bool value_compute(const struct machine *m, struct step *step) {
   return true;
 }
 
+static bool reference_has(const struct machine *m, const struct reference *r, uint32_t place) {
+  uint32_t n = m->what->plans[0].chunk_count;
+  if (r->width == 1)
+    return place == r->place;
+  return place / n == r->place / n && (place + n - r->place) % n < r->width;
+}
+
 // True unless a peer may still read `place` by reference when this step writes there.
 static bool references_check(const struct machine *m, const struct step *step, uint32_t place) {
   const struct member *me = &m->members[step->at.rank];
   for (uint32_t i = 0; i < me->reference_count; i++) {
     const struct reference *r = &me->references[i];
-    if (r->place == place && (r->taken_at == 0 || me->clock[r->taker] < r->taken_at))
+    if (reference_has(m, r, place) && (r->taken_at == 0 || me->clock[r->taker] < r->taken_at))
       return rondo_plan_verify_fault(m->report, step->at,
                                      "writes what rank %u may still read by reference", r->taker);
   }
@@ -391,11 +432,12 @@ static bool is_continued(const struct machine *m, const struct step *step, uint3
   for (uint32_t i = step->at.op; i < plan->op_count; i++) {
     const struct rondo_plan_op *op = &plan->ops[i];
     bool takes = op->primitive & RONDO_PRIM_RESULT, puts = op->primitive & RONDO_PRIM_COPY;
-    struct step later = {.op = op};
     uint32_t first = i == step->at.op ? m->members[step->at.rank].repeat + 1 : 0;
     for (uint32_t repeat = first; repeat < op->repeat; repeat++) {
-      later.at.chunk = chunk_of(op, repeat);
-      if (output_index(&later) != index)
+      uint32_t begin = chunk_of(plan, op, repeat, 0);
+      if (op->primitive & RONDO_PRIM_OUT_BASE)
+        begin = 0;
+      if ((index + plan->chunk_count - begin) % plan->chunk_count >= op->width)
         continue;
       if (puts)
         return takes || passed_on;
@@ -458,7 +500,7 @@ static bool output_write(const struct machine *m, const struct step *step) {
   return place->begun || order_check(m, step);
 }
 
-// The place whose address a send of this op may pass, or NOWHERE: what was copied lies in
+// The first place whose address a send of this op may pass, or NOWHERE: what was copied lies in
 // the receive buffer, what was neither received nor copied in the send buffer.
 static uint32_t reference_place(const struct rondo_plan_verify_case *what,
                                 const struct step *step) {
@@ -471,29 +513,43 @@ static uint32_t reference_place(const struct rondo_plan_verify_case *what,
   return RONDO_PLAN_NOWHERE;
 }
 
-// Returns false if there is no memory.
-static bool slot_put(const struct machine *m, const struct step *step) {
+// Adds a message, whose symbols are then written. Returns false if there is no memory.
+static bool slot_put(const struct machine *m, struct step *step, uint32_t first, uint32_t count) {
   struct connector *send = step->send;
   struct member *me = &m->members[step->at.rank];
   uint32_t tail = (send->head + send->count) % m->what->slots;
   struct slot *slot = &send->slots[tail];
-  uint32_t place = reference_place(m->what, step);
   // Not kept for unused slots: large groups have many, and long clocks.
   size_t clock_bytes = (m->what->nranks + 1) / 2 * sizeof(uint64_t);
-  slot->clock = malloc(clock_bytes + m->set_words * sizeof(uint64_t));
+  size_t symbol_bytes = sizeof(struct symbol) + m->set_words * sizeof(uint64_t);
+  slot->clock = malloc(clock_bytes + count * symbol_bytes);
   if (slot->clock == NULL)
     return false;
   memcpy(slot->clock, me->clock, m->what->nranks * sizeof(*me->clock));
-  slot->symbol.from = (uint64_t *)((char *)slot->clock + clock_bytes);
-  symbol_copy(m, &slot->symbol, &step->value);
+  slot->symbols = (struct symbol *)(void *)((char *)slot->clock + clock_bytes);
+  for (uint32_t i = 0; i < count; i++)
+    slot->symbols[i].from = (uint64_t *)(slot->symbols + count) + i * (size_t)m->set_words;
+  slot->width = step->op->width;
+  slot->first = first;
+  slot->count = count;
   slot->loop = me->loop;
   slot->reference = RONDO_PLAN_NOWHERE;
   send->count++;
-  if (place != RONDO_PLAN_NOWHERE) {
-    slot->reference = me->reference_count++;
-    me->references[slot->reference] = (struct reference){place, send->to, 0};
-  }
+  step->sent = slot;
   return true;
+}
+
+// The message passes the address of its chunks, where it may.
+static void slot_refer(const struct machine *m, struct step *step) {
+  struct member *me = &m->members[step->at.rank];
+  step->at.chunk =
+      chunk_of(&m->what->plans[step->at.rank], step->op, me->repeat, step->sent->first);
+  uint32_t place = reference_place(m->what, step);
+  if (place == RONDO_PLAN_NOWHERE || step->sent->count == 0)
+    return;
+  step->sent->reference = me->reference_count++;
+  me->references[step->sent->reference] =
+      (struct reference){place, step->sent->count, step->send->to, 0};
 }
 
 // --------------------------------------------------------------------- ranks ---
@@ -519,7 +575,8 @@ static bool loop_check(const struct machine *m, uint32_t rank) {
     return barrier_check(m, rank);
   for (uint32_t i = 0; i < output_count(m->what, rank); i++) {
     struct rondo_plan_where at = {rank, RONDO_PLAN_NOWHERE, i};
-    if (is_exchange(m->what) && m->members[rank].loop >= pair_loops(m->what, i, rank))
+    if ((is_exchange(m->what) && m->members[rank].loop >= pair_loops(m->what, i, rank)) ||
+        !is_followed(m->what, output_identity(m->what, rank, i)))
       continue;
     if (!m->members[rank].places[output_place(m->what, rank, i)].written)
       return rondo_plan_verify_fault(m->report, at, "no op writes this result");
@@ -551,7 +608,7 @@ static struct step member_next(const struct machine *m, uint32_t rank) {
   struct step step = {.op = op};
   step.at.rank = rank;
   step.at.op = me->op;
-  step.at.chunk = chunk_of(op, me->repeat);
+  step.at.chunk = chunk_of(&m->what->plans[rank], op, me->repeat, 0);
   uint32_t peer = me->repeat * op->peer_stride;
   step.send = op->primitive & RONDO_PRIM_SEND ? me->send[op->send_peer + peer] : NULL;
   step.recv = op->primitive & RONDO_PRIM_RECV ? me->recv[op->recv_peer + peer] : NULL;
@@ -566,6 +623,59 @@ static bool step_is_absent(const struct machine *m, const struct step *step) {
   return m->what->pair_loops && m->members[rank].loop >= pair_loops(m->what, from, to);
 }
 
+// Executes the op for the chunk of the step.
+static bool chunk_step(const struct machine *m, struct step *step) {
+  if (!value_compute(m, step))
+    return false;
+  if ((step->op->primitive & RONDO_PRIM_COPY) && !output_write(m, step))
+    return false;
+  if (step->sent != NULL)
+    symbol_copy(m, slot_symbol(step, step->sent), &step->value);
+  return true;
+}
+
+// Which chunks of the execution are followed: `count` of them, from `first` on.
+static void followed_find(const struct machine *m, const struct step *step, uint32_t *first,
+                          uint32_t *count) {
+  const struct rondo_plan *plan = &m->what->plans[step->at.rank];
+  const int base = RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE;
+  uint32_t n = plan->chunk_count, begin = step->at.chunk;
+  *first = 0;
+  *count = step->op->width;
+  if (!m->what->one_chunk)
+    return;
+  if (step->op->primitive & base)
+    begin = step->at.rank;
+  *first = (m->what->one_chunk - 1 + n - begin) % n;
+  *count = *first < step->op->width;
+}
+
+// Executes the op for its chunks, of which those that are not followed change nothing.
+static enum step_result chunks_step(const struct machine *m, struct step *step) {
+  const struct rondo_plan *plan = &m->what->plans[step->at.rank];
+  uint32_t first, count, repeat = m->members[step->at.rank].repeat;
+  followed_find(m, step, &first, &count);
+  if (step->recv != NULL && !slot_take(m, step))
+    return STEP_FAULT;
+  if (step->recv != NULL &&
+      (step->received->count != count || (count > 0 && step->received->first != first))) {
+    (void)rondo_plan_verify_fault(m->report, step->at, "takes other chunks than were sent");
+    return STEP_FAULT;
+  }
+  if (step->send != NULL && !slot_put(m, step, first, count))
+    return STEP_NO_MEMORY;
+  for (step->index = first; step->index < first + count; step->index++) {
+    step->at.chunk = chunk_of(plan, step->op, repeat, step->index);
+    if (!chunk_step(m, step))
+      return STEP_FAULT;
+  }
+  if (step->send != NULL)
+    slot_refer(m, step);
+  if (step->recv != NULL)
+    slot_free(m, step->recv);
+  return STEP_DONE;
+}
+
 static enum step_result member_step(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
   if (me->loop == member_loops(m->what, rank) || m->what->plans[rank].op_count == 0)
@@ -578,12 +688,9 @@ static enum step_result member_step(const struct machine *m, uint32_t rank) {
     return STEP_BLOCKED;
   assert(me->clock != NULL); // no machine runs whose members were not all made
   me->clock[rank]++;
-  if (!value_compute(m, &step))
-    return STEP_FAULT;
-  if ((step.op->primitive & RONDO_PRIM_COPY) && !output_write(m, &step))
-    return STEP_FAULT;
-  if (step.send != NULL && !slot_put(m, &step))
-    return STEP_NO_MEMORY;
+  enum step_result result = chunks_step(m, &step);
+  if (result != STEP_DONE)
+    return result;
   return member_advance(m, rank) ? STEP_DONE : STEP_FAULT;
 }
 
@@ -680,8 +787,8 @@ static bool member_init(struct machine *m, uint32_t rank) {
   for (uint32_t i = 0; i < plan->op_count; i++)
     sends += plan->ops[i].primitive & RONDO_PRIM_SEND ? plan->ops[i].repeat : 0;
   me->references = calloc(sends, sizeof(*me->references));
-  me->places = calloc(2 * (size_t)plan->chunk_count, sizeof(*me->places));
-  me->sets = calloc(2 * (size_t)plan->chunk_count * m->set_words, sizeof(*me->sets));
+  me->places = calloc(place_count(m->what), sizeof(*me->places));
+  me->sets = calloc((size_t)place_count(m->what) * m->set_words, sizeof(*me->sets));
   me->clock = calloc(m->what->nranks, sizeof(*me->clock));
   me->send = calloc(plan->send.count + 1, sizeof(struct connector *));
   me->recv = calloc(plan->recv.count + 1, sizeof(struct connector *));
@@ -747,7 +854,10 @@ static bool case_is_valid(const struct rondo_plan_verify_case *what) {
       (what->pair_loops && what->kind != RONDO_ALL_TO_ALL_V))
     return false;
   if (what->plans == NULL || what->nranks < 1 || what->nranks > RONDO_PLAN_VERIFY_MAX_RANKS ||
-      (what->plans[0].chunk_count > 1 && what->nranks > RONDO_PLAN_VERIFY_MAX_PARTS))
+      (what->plans[0].chunk_count > 1 && what->nranks > RONDO_PLAN_VERIFY_MAX_PARTS &&
+       !what->one_chunk))
+    return false;
+  if (what->one_chunk && (is_exchange(what) || what->one_chunk > what->plans[0].chunk_count))
     return false;
   return what->kind >= 0 && what->kind < RONDO_KIND_COUNT &&
          (!rooted || what->root < what->nranks) && what->slots >= 1 && what->loops >= 1;

@@ -1,12 +1,13 @@
 // The plan verifier: proves that the plans of a group compute a collective, or names a fault.
 //
 // It executes the plans of all ranks on symbols instead of data. A symbol is one chunk of one loop
-// and the set of ranks whose contributions it holds. Connectors are bounded queues. An op receives,
-// computes and sends at once, as the interpreter does. For the given number of slots and loops the
-// verifier proves:
+// and the set of ranks whose contributions it holds. Connectors are bounded queues of messages. An
+// op receives, computes and sends at once, as the interpreter does. For the given number of slots
+// and loops the verifier proves:
 //
 //   - Every op and every list of peers is well formed, and the peers of two ranks agree.
-//   - A loop sends through every connector as often as it receives; all are empty at the end.
+//   - A loop sends through every connector as often as it receives; all are empty at the end. A
+//     message has as many chunks as its receiver takes from it.
 //   - No rank waits for ever.
 //   - Every result chunk of every rank is written once, and holds each contribution once. FINAL is
 //     applied once, to the whole sum. Nothing else is written, and buffers that a rank may leave
@@ -34,7 +35,7 @@
 #include "daemon/plan/plan.h"
 
 #define RONDO_PLAN_VERIFY_MAX_RANKS 4096u
-#define RONDO_PLAN_VERIFY_MAX_PARTS 256u // the most ranks if a loop has several chunks
+#define RONDO_PLAN_VERIFY_MAX_PARTS 256u // the most ranks if all chunks of a loop are followed
 #define RONDO_PLAN_NOWHERE UINT32_MAX
 
 struct rondo_plan_verify_case {
@@ -50,6 +51,9 @@ struct rondo_plan_verify_case {
   // of the pair fills. The pair has a chunk in each of them, and always in the first loop, also
   // where the entry is 0. Null: all loops.
   const uint32_t *pair_loops;
+  // If not 0, only chunk `one_chunk` - 1 of each loop is followed, in groups of any size; not of an
+  // all-to-all. No chunk depends on another one, so this proves all that is said above of it.
+  uint32_t one_chunk;
 };
 
 // The first fault, and where it is. Fields that do not apply are RONDO_PLAN_NOWHERE.

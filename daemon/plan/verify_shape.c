@@ -79,7 +79,8 @@ static const char *primitive_fault(int kind, unsigned primitive) {
     return "is FINAL in a kind that does not reduce";
   if ((primitive & RONDO_PRIM_RESULT) && (kind == RONDO_BARRIER || !may_take_result(primitive)))
     return "has RESULT but neither adds to a result nor passes one on";
-  if ((primitive & RONDO_PRIM_IN_BASE) && (rondo_plan_base(kind) != RONDO_PRIM_IN_BASE || recv))
+  if ((primitive & RONDO_PRIM_IN_BASE) &&
+      (rondo_plan_base(kind) != RONDO_PRIM_IN_BASE || recv || (primitive & RONDO_PRIM_RESULT)))
     return "has IN_BASE but reads no send buffer of one chunk";
   if ((primitive & RONDO_PRIM_OUT_BASE) &&
       (rondo_plan_base(kind) != RONDO_PRIM_OUT_BASE || !(primitive & RONDO_PRIM_COPY)))
@@ -97,13 +98,15 @@ static const char *peer_fault(const struct rondo_plan_op *op, bool wanted, uint1
 
 static const char *op_fault(int kind, const struct rondo_plan *plan,
                             const struct rondo_plan_op *op) {
-  if (op->chunk_count != plan->chunk_count)
-    return "has another chunk count than its plan";
   if (op->repeat == 0)
     return "repeats 0 times";
-  if (op->first_chunk >= op->chunk_count)
+  if (op->first_chunk >= plan->chunk_count)
     return "begins beyond the last chunk";
-  if (op->chunk_stride >= op->chunk_count)
+  if (op->width == 0 || op->width > plan->chunk_count)
+    return "has no chunks, or more than a loop";
+  if (op->width > 1 && (op->primitive & (RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE)))
+    return "has several chunks where the buffer holds one";
+  if (op->chunk_stride >= plan->chunk_count)
     return "has a stride that is not below the chunk count";
   if (op->peer_stride > 1)
     return "has a peer stride that is neither 0 nor 1";

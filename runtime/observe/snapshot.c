@@ -11,14 +11,14 @@
 
 static int32_t coll_peer_rank(const struct rondo_coll *coll, const struct rondo_plan_peers *peers,
                               uint32_t peer) {
-  return (int32_t)coll->members[rondo_plan_peer(&coll->plan, peers, peer)];
+  return (int32_t)coll->members[rondo_plan_peer(coll->plan, peers, peer)];
 }
 
 // Finds the rank that the collective waits for.
 static void view_find_peer(const struct rondo_coll *coll, const struct rondo_block_view *look,
                            struct rondo_coll_view *v) {
   const struct rondo_context_dynamic *s = &look->state;
-  const struct rondo_plan *plan = &coll->plan;
+  const struct rondo_plan *plan = coll->plan;
   if (s->phase == RONDO_PHASE_DRAIN ||
       (s->phase == RONDO_PHASE_FAILING && (s->references & RONDO_REFERENCES_PUBLISHED))) {
     if (s->bound_send < plan->send.count)

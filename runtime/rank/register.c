@@ -280,12 +280,19 @@ static uint64_t coll_ops_offset(const struct rondo_coll *coll) {
   return coll->registration.shape.blocks * sizeof(struct rondo_task_context);
 }
 
+// Of whole vectors, so that what follows is aligned.
+static uint64_t coll_ops_bytes(const struct rondo_coll *coll) {
+  uint64_t bytes = coll->plan->op_count * sizeof coll->plan->ops[0];
+  return (bytes + RONDO_CONTEXT_VECTOR_BYTES - 1) / RONDO_CONTEXT_VECTOR_BYTES *
+         RONDO_CONTEXT_VECTOR_BYTES;
+}
+
 static uint64_t coll_parts_bytes(const struct rondo_coll *coll) {
   return coll->desc.kind == RONDO_ALL_TO_ALL_V ? rondo_listed_bytes(coll->registration.nranks) : 0;
 }
 
 static uint64_t coll_parts_offset(const struct rondo_coll *coll, uint32_t block) {
-  return coll_ops_offset(coll) + sizeof coll->plan.ops + block * coll_parts_bytes(coll);
+  return coll_ops_offset(coll) + coll_ops_bytes(coll) + block * coll_parts_bytes(coll);
 }
 
 static uint64_t coll_endpoints_offset(const struct rondo_coll *coll) {
@@ -293,7 +300,7 @@ static uint64_t coll_endpoints_offset(const struct rondo_coll *coll) {
 }
 
 static uint64_t coll_device_bytes(const struct rondo_coll *coll) {
-  uint64_t peers = coll->plan.send.count + coll->plan.recv.count;
+  uint64_t peers = coll->plan->send.count + coll->plan->recv.count;
   return coll_endpoints_offset(coll) +
          coll->registration.shape.blocks * peers * sizeof(struct rondo_endpoint);
 }
@@ -301,7 +308,7 @@ static uint64_t coll_device_bytes(const struct rondo_coll *coll) {
 static void context_fill(const struct rondo_coll *coll, uint32_t block,
                          struct rondo_task_context *c) {
   const struct rondo_registration *r = &coll->registration;
-  const struct rondo_plan *plan = &coll->plan;
+  const struct rondo_plan *plan = coll->plan;
   c->fixed.ops = (uint64_t)(uintptr_t)coll->contexts + coll_ops_offset(coll);
   c->fixed.gate = (uint64_t)(uintptr_t)&r->comm->gate;
   c->fixed.geometry = rondo_shape_geometry(&r->shape, block);
@@ -325,13 +332,20 @@ static void context_fill(const struct rondo_coll *coll, uint32_t block,
 }
 
 static int coll_build_plan(struct rondo_coll *coll) {
-  const struct rondo_registration *r = &coll->registration;
+  struct rondo_registration *r = &coll->registration;
+  struct rondo_plan plan;
   struct rondo_plan_request request = {coll->desc.kind,  r->shape.algorithm, r->position,
                                        r->nranks,        coll->desc.root,    r->shape.keeps_sums,
                                        r->shape.topology};
-  int status = rondo_plan_build(&request, &coll->plan);
-  if (status == RONDO_SUCCESS)
+  int status = rondo_plan_build(&request, &plan);
+  if (status == RONDO_SUCCESS) {
+    coll->plan = malloc(rondo_plan_bytes(&plan));
+    if (!coll->plan)
+      return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
+    memcpy(coll->plan, &plan, rondo_plan_bytes(&plan));
+    r->plan = coll->plan;
     return RONDO_SUCCESS;
+  }
   if (status == RONDO_ERR_UNSUPPORTED)
     return RONDO_LOG_REFUSE(status, "register: id %llu: %s by %s of %u ranks (at most %u)",
                             (unsigned long long)coll->desc.id, rondo_kind_name(coll->desc.kind),
@@ -396,7 +410,8 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
                            (uint64_t)(uintptr_t)coll->parts,
                            (struct rondo_listed *)(void *)(image + coll_parts_offset(coll, b)));
   }
-  memcpy(image + coll_ops_offset(coll), coll->plan.ops, sizeof coll->plan.ops);
+  memcpy(image + coll_ops_offset(coll), coll->plan->ops,
+         coll->plan->op_count * sizeof coll->plan->ops[0]);
   int status =
       driver->write(rank->member.device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
   uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];
@@ -426,7 +441,9 @@ static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
     rondo_plan_topology_destroy(coll->registration.shape.topology);
   free(coll->members);
   free(coll->exchange);
+  free(coll->plan);
   coll->exchange = NULL;
+  coll->plan = NULL;
   if (coll->contexts)
     rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, coll->contexts);
   if (coll->parts)
@@ -458,8 +475,7 @@ coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *req
                                                      .rank = rank->cfg.rank,
                                                      .desc = &coll->desc,
                                                      .submitted = &coll->submitted,
-                                                     .completed = &coll->completed,
-                                                     .plan = &coll->plan};
+                                                     .completed = &coll->completed};
     *status = rondo_group_members(rank, desc->group, &coll->members, &coll->registration.nranks);
     coll->registration.members = coll->members;
   }

@@ -21,8 +21,6 @@
 #define LISTED_LEAST_BYTES 4096u // ... but at least this for a chunk
 #define NO_LINK UINT32_MAX
 
-static bool kind_is_segmented(int kind) { return kind != RONDO_ALL_REDUCE; }
-
 // The largest chunk of an all-to-all-v. No rank knows all its sizes, so the bound is on the payload
 // of all connectors of a rank.
 static uint64_t shape_listed_chunk_bytes(const struct rondo_shape *shape, uint64_t cap_bytes) {
@@ -60,11 +58,14 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.scaled = rondo_reduction_lower(desc->dtype, desc->redop, desc->scalar, nranks).scale;
   // The largest chunk of any block; small collectives take small slots.
   uint64_t parts = shape.blocks;
-  if (!kind_is_segmented(desc->kind) && shape.algorithm == RONDO_ALGORITHM_RING)
+  if (rondo_plan_splits(desc->kind, shape.algorithm))
     parts *= nranks;
+  // A slot holds all chunks of an op.
+  uint64_t most_bytes = cap_bytes / rondo_plan_most_width(shape.algorithm, nranks);
+  most_bytes = most_bytes / ALIGN_BYTES * ALIGN_BYTES;
   uint64_t chunk_bytes = divide_up(divide_up(bytes, parts), ALIGN_BYTES) * ALIGN_BYTES;
+  chunk_bytes = chunk_bytes > most_bytes ? most_bytes : chunk_bytes;
   chunk_bytes = chunk_bytes < ALIGN_BYTES ? ALIGN_BYTES : chunk_bytes;
-  chunk_bytes = chunk_bytes > cap_bytes ? cap_bytes : chunk_bytes;
   shape.keeps_sums = limits->shares_memory && desc->kind == RONDO_ALL_REDUCE && nranks > 2 &&
                      shape.algorithm == RONDO_ALGORITHM_RING && !shape.scaled &&
                      bytes <= KEPT_SUMS_BYTES && chunk_bytes >= shape.reference_bytes;
@@ -85,10 +86,8 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
   struct rondo_geometry g = {0};
   g.begin = share * block < shape->count ? share * block : shape->count;
   g.end = shape->count - g.begin > share ? g.begin + share : shape->count;
-  int split = !kind_is_segmented(shape->kind) && shape->algorithm == RONDO_ALGORITHM_RING;
-  int one_chunk = !split && !rondo_plan_has_parts(shape->kind);
-  g.chunk_count = one_chunk ? 1 : shape->nranks;
-  g.segment = split ? 0 : shape->count;
+  g.chunk_count = rondo_plan_chunk_count(shape->kind, shape->algorithm, shape->nranks);
+  g.segment = rondo_plan_splits(shape->kind, shape->algorithm) ? 0 : shape->count;
   g.chunk_elems = shape->chunk_elems;
   g.align_elems = (uint32_t)align;
   if (shape->kind == RONDO_BARRIER)
@@ -157,32 +156,55 @@ static uint32_t communicator_reference_bytes(const struct rondo_communicator *co
   return reach & RONDO_REACH_BUFFERS ? comm->shape.reference_bytes : UINT32_MAX;
 }
 
+// Bytes of the largest message of an op with this width.
+static uint64_t shape_message_bytes(const struct rondo_shape *s, uint32_t width) {
+  uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
+  uint64_t most_bytes = s->count * rondo_dtype_bytes(s->dtype);
+  if (width == 1)
+    return chunk_bytes;
+  if (!rondo_plan_splits(s->kind, s->algorithm))
+    most_bytes *= width;
+  return width * chunk_bytes < most_bytes ? width * chunk_bytes : most_bytes;
+}
+
+// True if the message of an op that sends is never a reference: it is computed into the slot, or
+// its chunks do not lie side by side.
+static bool op_fills_slot(const struct rondo_shape *s, const struct rondo_plan_op *op) {
+  const unsigned kept = RONDO_PRIM_COPY | RONDO_PRIM_RESULT;
+  struct rondo_geometry g = rondo_shape_geometry(s, 0);
+  if (op->width > 1 && (op->first_chunk + op->width > s->nranks || !rondo_geometry_is_dense(&g)))
+    return true;
+  return !(op->primitive & kept) && ((op->primitive & RONDO_PRIM_RECV) || s->scaled);
+}
+
 // Payload bytes that a slot needs when the member at `from` sends: none for what fits beside the
 // mark, and little where everything large is passed by reference. Between processes and between
 // devices a reference depends on the buffers of each run, and between machines there are none, so
-// slots hold a whole chunk.
+// slots hold a whole message.
 static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
                                    const struct rondo_link *link, unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
-  uint32_t from = link->from;
-  uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
-  struct rondo_plan_request request = {s->kind, s->algorithm,  from,       s->nranks,
+  struct rondo_plan_request request = {s->kind, s->algorithm,  link->from, s->nranks,
                                        s->root, s->keeps_sums, s->topology};
   struct rondo_plan plan;
-  int computes = 0;
-  if (chunk_bytes <= RONDO_CONNECTOR_INLINE_BYTES)
-    return 0;
+  uint64_t most_bytes = 0;
   if (rondo_plan_build(&request, &plan) != RONDO_SUCCESS)
-    return chunk_bytes;
+    return shape_message_bytes(s, 1);
+  bool refers = link->process == RONDO_HERE && (reach & RONDO_REACH_PRIVATE);
   for (uint32_t i = 0; i < plan.op_count; i++) {
-    uint16_t p = plan.ops[i].primitive;
-    if ((p & RONDO_PRIM_SEND) && !(p & RONDO_PRIM_COPY) && ((p & RONDO_PRIM_RECV) || s->scaled))
-      computes = 1;
+    const struct rondo_plan_op *op = &plan.ops[i];
+    // Where peers are listed, each op has one.
+    if (!(op->primitive & RONDO_PRIM_SEND) ||
+        (plan.send.stride == 0 && op->peer_stride == 0 &&
+         rondo_plan_peer(&plan, &plan.send, op->send_peer) != link->to))
+      continue;
+    uint64_t bytes = shape_message_bytes(s, op->width);
+    uint32_t reference_bytes = communicator_reference_bytes(comm, reach);
+    if (refers && bytes >= reference_bytes && !op_fills_slot(s, op))
+      bytes = reference_bytes > RONDO_CONNECTOR_INLINE_BYTES + 1 ? reference_bytes : 0;
+    most_bytes = bytes > most_bytes ? bytes : most_bytes;
   }
-  if (computes || chunk_bytes < communicator_reference_bytes(comm, reach) ||
-      link->process != RONDO_HERE || !(reach & RONDO_REACH_PRIVATE))
-    return chunk_bytes;
-  return s->reference_bytes > RONDO_CONNECTOR_INLINE_BYTES + 1 ? s->reference_bytes : 0;
+  return most_bytes > RONDO_CONNECTOR_INLINE_BYTES ? most_bytes : 0;
 }
 
 struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,

@@ -24,9 +24,10 @@ static void check_op(const struct rondo_plan *plan, const struct rondo_plan_op *
   RONDO_FUZZ_CHECK(op->primitive != 0);
   RONDO_FUZZ_CHECK(!(op->primitive & RONDO_PRIM_REDUCE) || (op->primitive & RONDO_PRIM_RECV));
   RONDO_FUZZ_CHECK(op->repeat >= 1);
-  RONDO_FUZZ_CHECK(op->chunk_count >= 1);
-  RONDO_FUZZ_CHECK(op->first_chunk < op->chunk_count);
-  RONDO_FUZZ_CHECK(op->chunk_stride < op->chunk_count || op->chunk_stride == 0);
+  RONDO_FUZZ_CHECK(plan->chunk_count >= 1);
+  RONDO_FUZZ_CHECK(op->first_chunk < plan->chunk_count);
+  RONDO_FUZZ_CHECK(op->chunk_stride < plan->chunk_count || op->chunk_stride == 0);
+  RONDO_FUZZ_CHECK(op->width >= 1 && op->width <= plan->chunk_count);
   RONDO_FUZZ_CHECK(op->peer_stride <= 1);
   check_peer(op, (op->primitive & RONDO_PRIM_SEND) != 0, op->send_peer, plan->send.count);
   check_peer(op, (op->primitive & RONDO_PRIM_RECV) != 0, op->recv_peer, plan->recv.count);

@@ -79,23 +79,25 @@ def check_hops():
                     "direct": 2 * (ranks - 1)}
         if ranks <= 1024:
             expected["ring"] = 2 * (ranks - 1)
+            expected["halving"] = 2 * (rounds + folds)
         for algorithm, hops in expected.items():
             if ranks > 64 and algorithm == "direct":
                 continue
             found = plan("all_reduce", ranks, 8, "--algo", algorithm)
             assert found["cost"]["dependent_hops"] == hops, found["cost"]
             assert found["cost"]["build_us"] < 1000, found["cost"]
-            too_large = algorithm == "ring" and ranks > 256
+            too_large = algorithm in ("ring", "halving") and ranks > 256
             assert found["verified"] is (None if too_large else True), found["verified"]
     text = run("all_reduce", 1024, "1M").stdout
     assert "too many ranks and chunks to verify" in text, text
 
 
 def check_algorithms():
-    """Each algorithm of an all-reduce can be asked for, also where it is not the choice."""
-    for algorithm in ("ring", "tree", "direct", "doubling", "binomial"):
+    """Algorithms can be asked for, also where they are not the choice."""
+    for kind, algorithm in (*(("all_reduce", name) for name in (
+            "ring", "tree", "direct", "doubling", "binomial", "halving")), ("all_gather", "bruck")):
         for ranks in (1, 2, 3, 64, 100):
-            found = plan("all_reduce", ranks, 8, "--algo", algorithm)
+            found = plan(kind, ranks, 8, "--algo", algorithm)
             assert found["algorithm"] == algorithm and found["verified"] is True, found
             assert found["why"] == {"rule": "forced", "text": "--algo names it"}, found
 
@@ -108,6 +110,11 @@ def check_ops():
     assert ops[0]["primitive"] == ["send"] and ops[0]["to"] == [2] and ops[0]["from"] == []
     assert ops[4]["primitive"] == ["recv", "copy"] and ops[4]["from"] == [0] and ops[4]["to"] == []
     assert plan("alltoall", 4, 8)["ops"][0]["to"] == [1, 2, 3]
+    bruck = plan("all_gather", 7, 10, "--algo", "bruck")
+    assert [op["width"] for op in bruck["ops"]] == [1, 1, 2, 2, 3, 3], bruck["ops"]
+    assert bruck["cost"]["bytes"] == 60, bruck["cost"]
+    text = run("all_gather", 7, 10, "--algo", "bruck").stdout
+    assert "recv copy, chunk 2 and the next 1, from rank 2" in text, text
 
 
 def check_refusals():

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Starts three ranks of a program as launchers do: launched.sh HOW PROGRAM [ARGUMENT ...]
+# Starts three ranks of a program, or LAUNCHED_RANKS, as launchers do:
+# launched.sh HOW PROGRAM [ARGUMENT ...]
 #
 #   by-hand      RONDO_RANK and what goes with it
 #   environment  what torchrun sets
@@ -14,7 +15,7 @@
 # Exit status: 0 all did as they should; 77 that launcher is not here.
 set -euo pipefail
 
-readonly how=$1 ranks=3
+readonly how=$1 ranks=${LAUNCHED_RANKS:-3}
 shift
 pids=()
 folder=$(mktemp -d)

@@ -54,7 +54,7 @@ static void assert_ops(const struct rondo_plan *plan, const struct expected_op *
     assert_int_equal(op->repeat, ops[i].repeat);
     assert_int_equal(op->first_chunk, ops[i].first_chunk);
     assert_int_equal(op->chunk_stride, plan->chunk_count - 1);
-    assert_int_equal(op->chunk_count, plan->chunk_count);
+    assert_int_equal(op->width, 1);
     assert_int_equal(op->send_peer, ops[i].primitive & S ? 0 : RONDO_PLAN_NO_PEER);
     assert_int_equal(op->recv_peer, ops[i].primitive & R ? 0 : RONDO_PLAN_NO_PEER);
     assert_int_equal(op->peer_stride, 0);
@@ -241,9 +241,9 @@ static void a_binomial_tree_adds_small_subtrees_first(void **state) {
   assert_walk(&plan.recv, &plan, 1, (const uint32_t[]){5});
   assert_walk(&plan.send, &plan, 2, (const uint32_t[]){4, 3});
   plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL, 0, RONDO_MAX_RANKS, 0);
-  assert_int_equal(plan.send.count, RONDO_PLAN_LISTED_PEERS);
+  assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
   plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL, 65536, RONDO_MAX_RANKS, 0);
-  assert_int_equal(plan.send.count, RONDO_PLAN_LISTED_PEERS);
+  assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
 }
 
 // Of 6 ranks: 4 and 5 are folded into 0 and 1. Ranks 0 and 1, 2 and 3 add to each other first, then
@@ -282,8 +282,22 @@ static void doubling_fits_the_largest_groups(void **state) {
   for (size_t i = 0; i < 2; i++) {
     struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 0, sizes[i], 0);
     assert_int_equal(plan.op_count, i == 0 ? 4 : 3);
-    assert_int_equal(plan.send.count, RONDO_PLAN_LISTED_PEERS);
-    assert_int_equal(plan.recv.count, RONDO_PLAN_LISTED_PEERS);
+    assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
+    assert_int_equal(plan.recv.count, RONDO_PLAN_MAX_ROUNDS);
+  }
+}
+
+static void halving_fits_the_largest_groups(void **state) {
+  (void)state;
+  const uint32_t sizes[] = {RONDO_MAX_RANKS, RONDO_MAX_RANKS - 1, RONDO_MAX_RANKS / 2 + 1};
+  for (size_t i = 0; i < 3; i++) {
+    struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, 0, sizes[i], 0);
+    assert_int_equal(plan.op_count, RONDO_PLAN_MAX_OPS - (i == 0));
+    assert_in_range(plan.send.count, RONDO_PLAN_MAX_ROUNDS, RONDO_PLAN_LISTED_PEERS);
+    assert_int_equal(plan.recv.count, plan.send.count);
+    plan = plan_of(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK, 0, sizes[i], 0);
+    assert_int_equal(plan.op_count, 2 * RONDO_PLAN_MAX_ROUNDS);
+    assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
   }
 }
 
@@ -298,11 +312,11 @@ static void all_to_all_is_three_ops_at_any_size(void **state) {
     uint32_t rank = n / 2;
     struct rondo_plan plan = plan_of(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_DIRECT, rank, n, 0);
     assert_int_equal(plan.op_count, 3);
-    assert_op(&plan.ops[0], (struct rondo_plan_op){S, 0, none, 1, n - 1, (rank + 1) % n, 1, n});
+    assert_op(&plan.ops[0], (struct rondo_plan_op){S, 0, none, 1, n - 1, (rank + 1) % n, 1, 1});
     assert_int_equal(plan.ops[1].primitive, C);
     assert_int_equal(plan.ops[1].first_chunk, rank);
     assert_op(&plan.ops[2],
-              (struct rondo_plan_op){R | C, none, 0, 1, n - 1, (rank + n - 1) % n, n - 1, n});
+              (struct rondo_plan_op){R | C, none, 0, 1, n - 1, (rank + n - 1) % n, n - 1, 1});
     for (uint32_t i = 0; i + 1 < n; i++) {
       assert_int_equal(rondo_plan_peer(&plan, &plan.send, i), (rank + 1 + i) % n);
       assert_int_equal(rondo_plan_peer(&plan, &plan.recv, i), (rank + n - 1 - i) % n);
@@ -340,7 +354,7 @@ static void a_barrier_signals_to_powers_of_two(void **state) {
   }
   assert_op(&plan.ops[1], (struct rondo_plan_op){R | S, 1, 0, 1, 2, 0, 0, 1});
   plan = plan_of(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, 0, RONDO_MAX_RANKS, 0);
-  assert_int_equal(plan.send.count, RONDO_PLAN_LISTED_PEERS);
+  assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
   plan = plan_of(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, 0, 1, 0);
   assert_int_equal(plan.op_count, 0);
 }
@@ -541,6 +555,7 @@ int main(void) {
       cmocka_unit_test(a_binomial_tree_adds_small_subtrees_first),
       cmocka_unit_test(small_things_of_few_ranks_go_straight),
       cmocka_unit_test(a_direct_reduction_adds_up_in_the_receive_buffer),
+      cmocka_unit_test(halving_fits_the_largest_groups),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
       cmocka_unit_test(gather_and_scatter_have_one_op_beside_the_root),
       cmocka_unit_test(a_barrier_signals_to_powers_of_two),

@@ -32,7 +32,7 @@ static struct rondo_plan plans[MORE_RANKS];
 static bool keeps_sums; // of the plans to build
 
 static struct rondo_plan_verify_case case_of(int kind, uint32_t n, uint32_t root) {
-  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL};
+  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL, 0};
 }
 
 // Plans of `n` ranks that the verifier accepts, for a test to spoil.
@@ -88,7 +88,7 @@ static void op_remove(struct rondo_plan *plan, uint32_t op) {
 
 static void op_append(struct rondo_plan *plan, int primitive) {
   struct rondo_plan_op *op = &plan->ops[plan->op_count++];
-  *op = (struct rondo_plan_op){.repeat = 1, .chunk_count = plan->chunk_count};
+  *op = (struct rondo_plan_op){.repeat = 1, .width = 1};
   op->send_peer = op->recv_peer = RONDO_PLAN_NO_PEER;
   primitive_set(op, primitive);
 }
@@ -400,30 +400,35 @@ static void refuses_parts_that_go_to_the_wrong_rank(void **state) {
 
 static void refuses_malformed_ops(void **state) {
   (void)state;
-  const struct rondo_plan_op op = {R | ADD | S, 0, 0, 0, 3, 0, 4, RANKS};
+  const struct rondo_plan_op op = {R | ADD | S, 0, 0, 0, 3, 0, 4, 1};
   struct {
     struct rondo_plan_op op;
     const char *message;
   } cases[] = {{op, "has unknown primitive bits"},
                {op, "neither copies nor sends its value"},
                {op, "reduces without receiving"},
-               {op, "has another chunk count than its plan"},
                {op, "repeats 0 times"},
                {op, "begins beyond the last chunk"},
                {op, "has a stride that is not below the chunk count"},
+               {op, "has no chunks, or more than a loop"},
+               {op, "has no chunks, or more than a loop"},
+               {op, "has several chunks where the buffer holds one"},
                {op, "has a peer stride that is neither 0 nor 1"},
                {op, "has a peer index that is out of range"},
                {op, "has a peer that its primitive does not use"}};
   cases[0].op.primitive |= 256;
   primitive_set(&cases[1].op, R);
   primitive_set(&cases[2].op, ADD | S);
-  cases[3].op.chunk_count = RANKS + 1;
-  cases[4].op.repeat = 0;
-  cases[5].op.first_chunk = RANKS;
-  cases[6].op.chunk_stride = RANKS;
-  cases[7].op.peer_stride = 2;
-  cases[8].op.send_peer = 1;
-  cases[9].op.primitive = R | C;
+  cases[3].op.repeat = 0;
+  cases[4].op.first_chunk = RANKS;
+  cases[5].op.chunk_stride = RANKS;
+  cases[6].op.width = 0;
+  cases[7].op.width = RANKS + 1;
+  cases[8].op.primitive |= OUT;
+  cases[8].op.width = 2;
+  cases[9].op.peer_stride = 2;
+  cases[10].op.send_peer = 1;
+  cases[11].op.primitive = R | C;
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
     char message[100];
@@ -538,6 +543,28 @@ static void refuses_doubling_by_reference(void **state) {
   }
 }
 
+static void refuses_messages_of_another_width(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK, RANKS);
+  plans[1].ops[2].width = 2; // the only op that sends more than a chunk begins at op 2
+  assert_refused(what, "takes 1 chunks of a message of 2");
+}
+
+// Chunks that begin one further on one rank: without all chunks it is the message that is wrong.
+static void refuses_messages_of_other_chunks(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK, RANKS);
+  plans[2].ops[4].first_chunk = (plans[2].ops[4].first_chunk + 1) % RANKS;
+  assert_refused(what, "writes chunk");
+  for (what.one_chunk = 1; what.one_chunk <= RANKS; what.one_chunk++) {
+    struct rondo_plan_verify_report report;
+    if (rondo_plan_verify(&what, &report) != RONDO_SUCCESS)
+      break;
+  }
+  assert_true(what.one_chunk <= RANKS);
+  assert_refused(what, "takes other chunks than were sent");
+}
+
 static void refuses_malformed_plans(void **state) {
   (void)state;
   const char *messages[] = {"rank 1: has no ops, or too many",
@@ -598,8 +625,8 @@ static void names_the_place_of_the_fault(void **state) {
 
 // ------------------------------------------------------------ every small change ---
 
-// Change number `change` of an op; false when there are no more.
-static bool op_change(struct rondo_plan_op *op, int change) {
+// Change number `change` of an op of a plan with `n` chunks; false when there are no more.
+static bool op_change(struct rondo_plan_op *op, uint32_t n, int change) {
   if (change < 8) {
     primitive_set(op, op->primitive ^ (1 << change));
     return true;
@@ -612,13 +639,13 @@ static bool op_change(struct rondo_plan_op *op, int change) {
     op->repeat--;
     return true;
   case 10:
-    op->first_chunk = (op->first_chunk + 1) % op->chunk_count;
+    op->first_chunk = (op->first_chunk + 1) % n;
     return true;
   case 11:
-    op->first_chunk = (op->first_chunk + op->chunk_count - 1) % op->chunk_count;
+    op->first_chunk = (op->first_chunk + n - 1) % n;
     return true;
   case 12:
-    op->chunk_stride = (op->chunk_stride + 1) % op->chunk_count;
+    op->chunk_stride = (op->chunk_stride + 1) % n;
     return true;
   case 13:
     op->peer_stride ^= 1;
@@ -628,6 +655,12 @@ static bool op_change(struct rondo_plan_op *op, int change) {
     return true;
   case 15:
     op->recv_peer += op->recv_peer != RONDO_PLAN_NO_PEER;
+    return true;
+  case 16:
+    op->width++;
+    return true;
+  case 17:
+    op->width--;
     return true;
   default:
     return false;
@@ -642,16 +675,19 @@ static bool op_has_base_alone(const struct rondo_plan_op *op) {
 }
 
 // Changes that mean the same: the stride of an op that is done once, the only chunk of a plan,
-// whether chunk 0 is counted from the base, and whether a partial sum that is sent is kept.
-static bool op_change_is_neutral(const struct rondo_plan_op *before,
+// whether chunk 0 is counted from the base, whether a partial sum that is sent is kept, and from
+// which buffer rank 0 sends its own chunk.
+static bool op_change_is_neutral(int kind, const struct rondo_plan_op *before,
                                  const struct rondo_plan_op *after) {
   int base = (before->primitive ^ after->primitive) & (IN | OUT);
   if (keeps_sums && before->primitive == (R | ADD | C | S) && after->primitive == (R | ADD | S))
     return true;
+  if (kind == RONDO_ALL_GATHER && before->primitive == (S | RESULT) && after->primitive == S)
+    return before->first_chunk == 0 && before->width == 1;
   if (before->primitive != after->primitive)
     return base != 0 && (before->primitive & base) && before->first_chunk == 0;
-  if (before->repeat != after->repeat || before->send_peer != after->send_peer ||
-      before->recv_peer != after->recv_peer)
+  if (before->repeat != after->repeat || before->width != after->width ||
+      before->send_peer != after->send_peer || before->recv_peer != after->recv_peer)
     return false;
   if (before->peer_stride != after->peer_stride)
     return before->repeat == 1 || !(before->primitive & (R | S));
@@ -662,11 +698,12 @@ static bool op_change_is_neutral(const struct rondo_plan_op *before,
 
 static unsigned op_changes_refuse(const struct rondo_plan_verify_case *what,
                                   struct rondo_plan_op *op) {
+  uint32_t n = plans[0].chunk_count;
   struct rondo_plan_op before = *op;
   struct rondo_plan_verify_report report;
   unsigned refused = 0;
-  for (int change = 0; op_change(op, change); change++) {
-    bool neutral = op_change_is_neutral(&before, op);
+  for (int change = 0; op_change(op, n, change); change++) {
+    bool neutral = op_change_is_neutral(what->kind, &before, op);
     int status = rondo_plan_verify(what, &report);
     if (status != (neutral ? RONDO_SUCCESS : RONDO_ERR_INTERNAL))
       fail_msg("kind %d, change %d of primitive %d: %s", what->kind, change, before.primitive,
@@ -708,6 +745,11 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
   refused = changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, MORE_RANKS);
   refused += changes_refuse(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, MORE_RANKS);
   assert_true(refused > 1000);
+  for (uint32_t n = 2; n <= 8; n++) {
+    refused = changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, n);
+    refused += changes_refuse(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK, n);
+    assert_true(refused > 20);
+  }
 }
 
 int main(void) {
@@ -754,6 +796,8 @@ int main(void) {
       cmocka_unit_test(refuses_a_tree_that_leaves_a_branch_out),
       cmocka_unit_test(refuses_sums_that_are_added_in_different_orders),
       cmocka_unit_test(refuses_doubling_by_reference),
+      cmocka_unit_test(refuses_messages_of_another_width),
+      cmocka_unit_test(refuses_messages_of_other_chunks),
       cmocka_unit_test(refuses_malformed_ops),
       cmocka_unit_test(refuses_malformed_plans),
       cmocka_unit_test(refuses_malformed_walks),

@@ -49,8 +49,8 @@ static void group_prove(int kind, int algorithm, uint32_t n, uint32_t root) {
   uint32_t least = rondo_plan_least_slots(kind, algorithm, n);
   bool is_thorough = n <= THOROUGH_MAX;
   plans_build(kind, algorithm, n, root);
-  struct rondo_plan_verify_case what = {kind, n, root,  0,   is_thorough ? LOOPS : 2,
-                                        0,    0, plans, NULL};
+  struct rondo_plan_verify_case what = {kind, n, root,  0,    is_thorough ? LOOPS : 2,
+                                        0,    0, plans, NULL, 0};
   for (what.slots = least; what.slots <= (is_thorough ? 4 : least); what.slots *= 2) {
     for (what.in_place = 0; what.in_place <= !is_exchange(kind); what.in_place++) {
       for (what.seed = 0; what.seed < (is_thorough ? rondo_test_load(4, 2) : 1); what.seed++)
@@ -99,6 +99,16 @@ static void doubling_all_reduce_is_proved(void **state) {
 static void binomial_all_reduce_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_BINOMIAL);
+}
+
+static void halving_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING);
+}
+
+static void bruck_all_gather_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK);
 }
 
 static void binomial_broadcast_is_proved_for_every_root(void **state) {
@@ -186,7 +196,8 @@ static void direct_all_to_all_v_is_proved_for_uneven_pairs(void **state) {
   rootless_prove(RONDO_ALL_TO_ALL_V, RONDO_ALGORITHM_DIRECT);
   for (uint32_t n = 1; n <= THOROUGH_MAX; n++) {
     plans_build(RONDO_ALL_TO_ALL_V, RONDO_ALGORITHM_DIRECT, n, 0);
-    struct rondo_plan_verify_case what = {RONDO_ALL_TO_ALL_V, n, 0, 1, LOOPS, 0, 0, plans, pairs};
+    struct rondo_plan_verify_case what = {
+        RONDO_ALL_TO_ALL_V, n, 0, 1, LOOPS, 0, 0, plans, pairs, 0};
     for (what.seed = 0; what.seed < rondo_test_load(8, 3); what.seed++) {
       for (uint32_t i = 0; i < n * n; i++)
         pairs[i] = (uint32_t)((random = random * 6364136223846793005u + 1) >> 40) % (LOOPS + 1);
@@ -209,7 +220,7 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
   uint32_t count = sizeof sizes / sizeof *sizes;
   for (uint32_t i = 0; i < (uint32_t)rondo_test_load(count, 5); i++) {
     uint32_t n = sizes[i];
-    struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, n, 0, 1, 2, i % 2, 0, plans, NULL};
+    struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, n, 0, 1, 2, i % 2, 0, plans, NULL, 0};
     plans_build(what.kind, RONDO_ALGORITHM_DOUBLING, n, 0);
     assert_proved(&what, "large");
     plans_build(what.kind, RONDO_ALGORITHM_BINOMIAL, n, 0);
@@ -221,6 +232,31 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
     what.kind = RONDO_BARRIER;
     plans_build(what.kind, RONDO_ALGORITHM_DISSEMINATION, n, 0);
     assert_proved(&what, "large");
+    what.one_chunk = 1 + n * (i + 1) / (count + 1);
+    what.kind = RONDO_ALL_REDUCE;
+    plans_build(what.kind, RONDO_ALGORITHM_HALVING, n, 0);
+    assert_proved(&what, "large");
+    what.kind = RONDO_ALL_GATHER;
+    plans_build(what.kind, RONDO_ALGORITHM_BRUCK, n, 0);
+    assert_proved(&what, "large");
+  }
+}
+
+// What is proved of each chunk alone is what is proved of all together.
+static void chunks_are_proved_one_at_a_time(void **state) {
+  (void)state;
+  static const int all[][2] = {{RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING},
+                               {RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING},
+                               {RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK},
+                               {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_DIRECT}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (uint32_t n = 1; n <= FEWER_RANKS; n++) {
+      struct rondo_plan_verify_case what = {all[i][0], n, 0, 2, LOOPS, 0, 0, plans, NULL, 0};
+      plans_build(all[i][0], all[i][1], n, 0);
+      for (what.in_place = 0; what.in_place <= 1; what.in_place++)
+        for (what.one_chunk = 1; what.one_chunk <= n; what.one_chunk++)
+          assert_proved(&what, "one chunk");
+    }
   }
 }
 
@@ -236,7 +272,8 @@ static void plans_of_256_ranks_are_proved(void **state) {
                  : is_exchange(kind)     ? 128
                                          : RONDO_PLAN_VERIFY_MAX_PARTS;
     uint32_t root = n * 3 / 10;
-    struct rondo_plan_verify_case what = {kind, n, root, 2, 1, !is_exchange(kind), 5, plans, NULL};
+    struct rondo_plan_verify_case what = {kind, n,     root, 2, 1, !is_exchange(kind),
+                                          5,    plans, NULL, 0};
     plans_build(kind, choose(kind, UINT64_MAX, n), n, root);
     assert_proved(&what, "large");
     plans_build(kind, choose(kind, 0, n), n, root);
@@ -252,12 +289,18 @@ static void one_slot_fewer_than_the_least_deadlocks(void **state) {
     for (uint32_t n = kinds[i] == RONDO_ALL_REDUCE ? 2 : 3; n <= THOROUGH_MAX; n++) {
       assert_int_equal(rondo_plan_least_slots(kinds[i], RONDO_ALGORITHM_RING, n), 2);
       plans_build(kinds[i], RONDO_ALGORITHM_RING, n, 0);
-      struct rondo_plan_verify_case what = {kinds[i], n, 0, 1, 1, 0, n % 3, plans, NULL};
+      struct rondo_plan_verify_case what = {kinds[i], n, 0, 1, 1, 0, n % 3, plans, NULL, 0};
       struct rondo_plan_verify_report report;
       assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
       assert_non_null(strstr(report.message, "deadlock: waits for room"));
     }
   }
+  assert_int_equal(rondo_plan_least_slots(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, 2), 2);
+  plans_build(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, 2, 0);
+  struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, 2, 0, 1, 1, 0, 0, plans, NULL, 0};
+  struct rondo_plan_verify_report report;
+  assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
+  assert_non_null(strstr(report.message, "deadlock: waits for room"));
 }
 
 // A plan with several peers, walked by two ops: each rank sends its part to each of the others.
@@ -268,11 +311,11 @@ static void direct_gather_build(uint32_t rank, uint32_t n, struct rondo_plan *pl
   plan->send = (struct rondo_plan_peers){n - 1, 1, {(rank + 1) % n, (rank + 2) % n}};
   plan->recv = (struct rondo_plan_peers){n - 1, n - 1, {(rank + n - 1) % n, (rank + n - 2) % n}};
   plan->ops[0] =
-      (struct rondo_plan_op){RONDO_PRIM_SEND | RONDO_PRIM_IN_BASE, 0, none, 1, n - 1, rank, 0, n};
+      (struct rondo_plan_op){RONDO_PRIM_SEND | RONDO_PRIM_IN_BASE, 0, none, 1, n - 1, rank, 0, 1};
   plan->ops[1] =
-      (struct rondo_plan_op){RONDO_PRIM_COPY | RONDO_PRIM_IN_BASE, none, none, 0, 1, rank, 0, n};
+      (struct rondo_plan_op){RONDO_PRIM_COPY | RONDO_PRIM_IN_BASE, none, none, 0, 1, rank, 0, 1};
   plan->ops[2] = (struct rondo_plan_op){
-      RONDO_PRIM_RECV | RONDO_PRIM_COPY, none, 0, 1, n - 1, (rank + n - 1) % n, n - 1, n};
+      RONDO_PRIM_RECV | RONDO_PRIM_COPY, none, 0, 1, n - 1, (rank + n - 1) % n, n - 1, 1};
   plan->op_count = 3;
 }
 
@@ -281,7 +324,7 @@ static void plans_with_several_peers_can_be_proved(void **state) {
   for (uint32_t n = 2; n <= 16; n++) {
     for (uint32_t rank = 0; rank < n; rank++)
       direct_gather_build(rank, n, &plans[rank]);
-    struct rondo_plan_verify_case what = {RONDO_ALL_GATHER, n, 0, 1, LOOPS, 0, 0, plans, NULL};
+    struct rondo_plan_verify_case what = {RONDO_ALL_GATHER, n, 0, 1, LOOPS, 0, 0, plans, NULL, 0};
     for (what.in_place = 0; what.in_place <= 1; what.in_place++) {
       for (what.seed = 0; what.seed < 4; what.seed++)
         assert_proved(&what, "direct");
@@ -296,19 +339,21 @@ static void refuses_cases_that_are_out_of_range(void **state) {
   parts[0] = plans[0];
   plans_build(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 2, 0);
   const struct rondo_plan_verify_case bad[] = {
-      {-1, 2, 0, 1, 1, 0, 0, plans, NULL},
-      {RONDO_KIND_COUNT, 2, 0, 1, 1, 0, 0, plans, NULL},
-      {RONDO_BROADCAST, 0, 0, 1, 1, 0, 0, plans, NULL},
-      {RONDO_BROADCAST, RONDO_PLAN_VERIFY_MAX_RANKS + 1, 0, 1, 1, 0, 0, plans, NULL},
-      {RONDO_ALL_REDUCE, RONDO_PLAN_VERIFY_MAX_PARTS + 1, 0, 2, 1, 0, 0, parts, NULL},
-      {RONDO_BROADCAST, 2, 2, 1, 1, 0, 0, plans, NULL},
-      {RONDO_BROADCAST, 2, 0, 0, 1, 0, 0, plans, NULL},
-      {RONDO_BROADCAST, 2, 0, 1, 0, 0, 0, plans, NULL},
-      {RONDO_ALL_TO_ALL, 2, 0, 1, 1, 1, 0, plans, NULL},
-      {RONDO_SEND_RECV, 3, 0, 1, 1, 0, 0, plans, NULL},
-      {RONDO_GATHER, 2, 2, 1, 1, 0, 0, plans, NULL},
-      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, plans, (const uint32_t[]){1, 1, 1, 1}},
-      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, NULL, NULL}};
+      {-1, 2, 0, 1, 1, 0, 0, plans, NULL, 0},
+      {RONDO_KIND_COUNT, 2, 0, 1, 1, 0, 0, plans, NULL, 0},
+      {RONDO_BROADCAST, 0, 0, 1, 1, 0, 0, plans, NULL, 0},
+      {RONDO_BROADCAST, RONDO_PLAN_VERIFY_MAX_RANKS + 1, 0, 1, 1, 0, 0, plans, NULL, 0},
+      {RONDO_ALL_REDUCE, RONDO_PLAN_VERIFY_MAX_PARTS + 1, 0, 2, 1, 0, 0, parts, NULL, 0},
+      {RONDO_BROADCAST, 2, 2, 1, 1, 0, 0, plans, NULL, 0},
+      {RONDO_BROADCAST, 2, 0, 0, 1, 0, 0, plans, NULL, 0},
+      {RONDO_BROADCAST, 2, 0, 1, 0, 0, 0, plans, NULL, 0},
+      {RONDO_ALL_TO_ALL, 2, 0, 1, 1, 1, 0, plans, NULL, 0},
+      {RONDO_SEND_RECV, 3, 0, 1, 1, 0, 0, plans, NULL, 0},
+      {RONDO_GATHER, 2, 2, 1, 1, 0, 0, plans, NULL, 0},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, plans, NULL, 2},
+      {RONDO_ALL_TO_ALL, 2, 0, 1, 1, 0, 0, plans, NULL, 1},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, plans, (const uint32_t[]){1, 1, 1, 1}, 0},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, NULL, NULL, 0}};
   struct rondo_plan_verify_report report;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
     assert_int_equal(rondo_plan_verify(&bad[i], &report), RONDO_ERR_INVALID);
@@ -328,6 +373,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(tree_all_reduce_is_proved),
       cmocka_unit_test(doubling_all_reduce_is_proved),
       cmocka_unit_test(binomial_all_reduce_is_proved),
+      cmocka_unit_test(halving_all_reduce_is_proved),
+      cmocka_unit_test(bruck_all_gather_is_proved),
       cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(ring_all_gather_is_proved),
@@ -347,6 +394,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(barrier_by_dissemination_is_proved),
       cmocka_unit_test(plans_of_256_ranks_are_proved),
       cmocka_unit_test(plans_of_up_to_4096_ranks_are_proved),
+      cmocka_unit_test(chunks_are_proved_one_at_a_time),
       cmocka_unit_test(one_slot_fewer_than_the_least_deadlocks),
       cmocka_unit_test(plans_with_several_peers_can_be_proved),
       cmocka_unit_test(refuses_cases_that_are_out_of_range),

@@ -47,9 +47,11 @@ struct info_plan {
   struct rondo_plan_verify_report report; // the first fault, if there is one
 };
 
-// Chunk that execution `i` of an op handles.
-static uint32_t op_chunk(const struct rondo_plan_op *op, uint32_t i) {
-  return (uint32_t)((op->first_chunk + (uint64_t)i * op->chunk_stride) % op->chunk_count);
+// Chunk `k` of those that execution `i` of an op handles.
+static uint32_t op_chunk(const struct rondo_plan *plan, const struct rondo_plan_op *op, uint32_t i,
+                         uint32_t k) {
+  uint64_t at = op->first_chunk + (uint64_t)i * op->chunk_stride + k;
+  return (uint32_t)(at % plan->chunk_count);
 }
 
 // ------------------------------------------------------------- dependent hops ---
@@ -169,8 +171,8 @@ static int64_t hops_count(const struct rondo_plan *plans, uint32_t n) {
 
 // ---------------------------------------------------------------- one rank -----
 
-// Bytes of chunk `k`: all chunks have what the descriptor counts, except that a ring all-reduce
-// parts it among the ranks.
+// Bytes of chunk `k`: all chunks have what the descriptor counts, except that some plans of an
+// all-reduce part it among the ranks.
 static uint64_t chunk_bytes(const struct rondo_plan_request *q, const struct rondo_plan *plan,
                             uint64_t bytes, uint32_t k) {
   if (q->kind == RONDO_BARRIER)
@@ -190,8 +192,8 @@ static void sends_count(const struct rondo_plan_request *q, const struct rondo_p
     if (!(op->primitive & RONDO_PRIM_SEND))
       continue;
     cost->sends += op->repeat;
-    for (uint32_t k = 0; k < op->repeat; k++)
-      cost->bytes += chunk_bytes(q, plan, bytes, op_chunk(op, k));
+    for (uint32_t k = 0; k < op->repeat * op->width; k++)
+      cost->bytes += chunk_bytes(q, plan, bytes, op_chunk(plan, op, k / op->width, k % op->width));
   }
 }
 
@@ -309,9 +311,10 @@ static json_t *op_json(const struct rondo_plan *plan, const struct rondo_plan_op
     if (op->primitive & primitive_names[i].flag)
       json_array_append_new(primitive, json_string(primitive_names[i].name));
   for (uint32_t i = 0; i < op->repeat; i++)
-    json_array_append_new(chunks, json_integer(op_chunk(op, i)));
-  return json_pack("{s:o, s:i, s:o, s:o, s:o}", "primitive", primitive, "repeat", op->repeat,
-                   "chunks", chunks, "from", peers_json(plan, &plan->recv, op->recv_peer, op), "to",
+    json_array_append_new(chunks, json_integer(op_chunk(plan, op, i, 0)));
+  return json_pack("{s:o, s:i, s:o, s:i, s:o, s:o}", "primitive", primitive, "repeat", op->repeat,
+                   "chunks", chunks, "width", op->width, "from",
+                   peers_json(plan, &plan->recv, op->recv_peer, op), "to",
                    peers_json(plan, &plan->send, op->send_peer, op));
 }
 
@@ -381,12 +384,15 @@ static void range_print(const char *what, const json_t *numbers) {
 static void op_print(size_t index, const json_t *op) {
   const json_t *names = json_object_get(op, "primitive");
   json_int_t repeat = json_integer_value(json_object_get(op, "repeat"));
+  json_int_t width = json_integer_value(json_object_get(op, "width"));
   printf("  op %-15zu", index);
   for (size_t i = 0; i < json_array_size(names); i++)
     printf(" %s", json_string_value(json_array_get(names, i)));
   if (repeat > 1)
     printf(" x %" JSON_INTEGER_FORMAT, repeat);
   range_print("chunk", json_object_get(op, "chunks"));
+  if (width > 1)
+    printf(" and the next %" JSON_INTEGER_FORMAT, width - 1);
   range_print("from rank", json_object_get(op, "from"));
   range_print("to rank", json_object_get(op, "to"));
   printf("\n");

@@ -111,8 +111,9 @@ static const struct rondo_kit_option option_table[] = {
      "also mixed: one of each kind in turn",
      .read = kind_read},
     {"algo", 0, "NAME",
-     "Algorithm of the collective: ring, tree, direct, doubling, binomial or dissemination, if it "
-     "has that one (default: Rondo's choice, or RONDO_ALGO)",
+     "Algorithm of the collective, if it has that one: ring, tree, direct, dissemination, "
+     "doubling, "
+     "binomial, halving or bruck (default: Rondo's choice, or RONDO_ALGO)",
      .value = RONDO_KIT_TEXT, AT(algorithm)},
     {"in-flight", 0, "N",
      "Different collectives in flight in each iteration, each with an id and buffers of its own; "
