@@ -88,8 +88,18 @@ RONDO_FN bool rondo_context_leave_peers(struct rondo_task_context *c) {
   return c->state.repeat != before;
 }
 
+// Takes the static part with the plan, here and in the context buffer. The gate must have been seen
+// open (G2).
+RONDO_FN void rondo_context_take_plan(struct rondo_task_context *c) {
+  struct rondo_task_context *home = (struct rondo_task_context *)(uintptr_t)c->fixed.recv_table;
+  c->fixed = *(const struct rondo_context_static *)(uintptr_t)c->fixed.send_table;
+  home->fixed = c->fixed;
+}
+
 // Begins the plan of a run that may move data.
 RONDO_FN void rondo_context_begin_plan(struct rondo_task_context *c) {
+  if (c->fixed.is_provisional)
+    rondo_context_take_plan(c);
   if (rondo_geometry_is_empty(&c->fixed.geometry)) {
     c->state.phase = RONDO_PHASE_ENDED;
   } else if (c->fixed.geometry.listed && !rondo_listed_try_begin(c)) {

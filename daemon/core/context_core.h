@@ -91,7 +91,10 @@ struct rondo_context_static {
   uint8_t op_count;
   uint8_t urgency; // priority + 128
   uint16_t send_peer_count;
-  uint16_t reserved;
+  // 1: the plan was not known when the collective was registered. `send_table` is the address of
+  // the static part that has it, written before the gate opens, and `recv_table` that of the
+  // context. Nothing else about the plan is set.
+  uint16_t is_provisional;
 };
 static_assert(sizeof(struct rondo_context_static) == 32 + 48 + 16 + 16, "shared layout");
 

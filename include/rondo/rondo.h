@@ -397,7 +397,10 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // Registers a collective on this rank. The call is local: each rank may register its collectives in
 // any order, also while others run. `desc` is copied. The library compares the descriptors of the
 // members in the background. If they differ, every run of this id ends with RONDO_ERR_MISMATCH on
-// every rank that registered it. A log line names both descriptors.
+// every rank that registered it. A log line names both descriptors. The plan is made when it is
+// known where all ranks of the group are. If there is none, all runs end with the status that says
+// why: RONDO_ERR_UNSUPPORTED for an all-to-all, all-to-all-v, gather or scatter of more than 65,535
+// ranks.
 //
 // After rondo_deregister the id may be registered again. The n-th registration of an id on one rank
 // matches the n-th registration of that id on the others.
@@ -408,7 +411,6 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // for
 //   processes that are too slow to take them; try again later;
 // RONDO_ERR_NO_MEMORY: memory or connector_bytes is used up;
-// RONDO_ERR_UNSUPPORTED: an all-to-all, all-to-all-v, gather or scatter of more than 65,535 ranks;
 // RONDO_ERR_UNKNOWN: also if the group does not exist.
 int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
                    struct rondo_collective *coll);

@@ -195,6 +195,12 @@ static void registration_step(struct rondo_job *job, const struct rondo_registra
   rondo_agreeing_run(job);
 }
 
+void rondo_agreeing_plan(struct rondo_job *job, const struct rondo_registration *r) {
+  struct rondo_agreement_event event = {.type = RONDO_AGREEMENT_PLANNED,
+                                        .descriptor = rondo_registration_descriptor(r)};
+  registration_step(job, r, &event);
+}
+
 void rondo_agreeing_fail(struct rondo_job *job, const struct rondo_registration *r,
                          const struct rondo_agreement_failure *failure) {
   struct rondo_agreement_event event = {.type = RONDO_AGREEMENT_FAIL, .failure = *failure};

@@ -39,6 +39,8 @@ uint64_t rondo_agreeing_times(const struct rondo_job *job, const struct rondo_re
 // match entry and calls run. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
 int rondo_agreeing_register(struct rondo_job *job, struct rondo_registration *r);
 void rondo_agreeing_run(struct rondo_job *job);
+// The plan of a registration is known, which it was not when it was made. Before locate.
+void rondo_agreeing_plan(struct rondo_job *job, const struct rondo_registration *r);
 // The registration ends in all processes: with an error, or after `completed` runs.
 void rondo_agreeing_fail(struct rondo_job *job, const struct rondo_registration *r,
                          const struct rondo_agreement_failure *failure);

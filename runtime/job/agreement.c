@@ -38,12 +38,28 @@ static void entry_renew(struct rondo_agreement *a, struct rondo_agreement_entry 
   rondo_agreement_entry_publish(a, e);
 }
 
+// Forgets what ranks have registered without a plan: they have deregistered since, or have no plan.
+// The other members would wait for them.
+static void entries_drop_unplanned(const struct rondo_agreement *a) {
+  struct rondo_agreement_group *g;
+  struct rondo_agreement_entry *e;
+  LIST_FOREACH (g, &a->group_list, listed)
+    LIST_FOREACH (e, &g->entries, in_group) {
+      const struct rondo_agreement_failure failure = {RONDO_ERR_PEER, e->rank, UINT32_MAX, ""};
+      if (e->rank == UINT32_MAX || rondo_descriptor_is_planned(&e->descriptor))
+        continue;
+      e->rank = UINT32_MAX;
+      rondo_agreement_entry_fail(e, &failure);
+    }
+}
+
 static int step_located(struct rondo_agreement *a, const struct rondo_agreement_event *event) {
   struct rondo_agreement_group *g;
   if (!rondo_member_lists_locate(a->lists, event->process_of))
     return RONDO_ERR_NO_MEMORY;
   a->self = event->process;
   a->is_located = true;
+  entries_drop_unplanned(a);
   LIST_FOREACH (g, &a->group_list, listed) {
     if (!rondo_agreement_group_locate(a, g))
       return RONDO_ERR_NO_MEMORY;
@@ -75,8 +91,8 @@ static void sides_fail(const struct side *a, const struct side *b) {
   char left[224];
   char right[224];
   const char *what = rondo_descriptor_difference(a->descriptor, b->descriptor);
-  rondo_descriptor_describe(a->descriptor, a->rank, left, sizeof left);
-  rondo_descriptor_describe(b->descriptor, b->rank, right, sizeof right);
+  rondo_descriptor_describe(a->descriptor, a->rank, what, left, sizeof left);
+  rondo_descriptor_describe(b->descriptor, b->rank, what, right, sizeof right);
   rondo_mismatch_describe(a->entry->id->id.number, what ? what : "group", left, right, text);
   struct rondo_agreement_failure failure = {RONDO_ERR_MISMATCH, b->rank, a->rank, text};
   rondo_agreement_entry_fail(a->entry, &failure);
@@ -244,7 +260,8 @@ static int step_register(struct rondo_agreement *a, struct rondo_agreement_event
   if (!e->local_count)
     entry_fail_past(e);
   registration_add(id, e, event->rank);
-  entry_propose(e, event->rank, &event->descriptor);
+  if (!a->is_located || rondo_descriptor_is_planned(&event->descriptor))
+    entry_propose(e, event->rank, &event->descriptor);
   entry_settle(a, e);
   return RONDO_SUCCESS;
 }
@@ -254,6 +271,18 @@ static struct rondo_agreement_entry *key_find(const struct rondo_agreement *a,
   const struct rondo_agreement_id *id = rondo_agreement_id_find(a, key->id);
   const struct rondo_agreement_group *g = rondo_agreement_group_find(a, key->group);
   return id && g ? rondo_agreement_entry_find(id, key->generation, g) : NULL;
+}
+
+static int step_planned(struct rondo_agreement *a, const struct rondo_agreement_event *event) {
+  struct rondo_agreement_entry *e = key_find(a, &event->key);
+  if (!e || e->status)
+    return RONDO_SUCCESS;
+  if (!rondo_descriptor_is_planned(&e->descriptor))
+    e->rank = UINT32_MAX;
+  entry_propose(e, event->rank, &event->descriptor);
+  if (e->status)
+    rondo_agreement_entry_publish(a, e);
+  return RONDO_SUCCESS;
 }
 
 static int step_deregister(struct rondo_agreement *a, const struct rondo_agreement_event *event) {
@@ -546,9 +575,9 @@ int rondo_agreement_step(struct rondo_agreement *a, struct rondo_agreement_event
   static int (*const steps[])(struct rondo_agreement * a,
                               const struct rondo_agreement_event *event) = {
       [RONDO_AGREEMENT_LOCATED] = step_located, [RONDO_AGREEMENT_DEREGISTER] = step_deregister,
-      [RONDO_AGREEMENT_FAIL] = step_fail,       [RONDO_AGREEMENT_LEAVE] = step_leave,
-      [RONDO_AGREEMENT_LEFT] = step_left,       [RONDO_AGREEMENT_LOST] = step_lost,
-      [RONDO_AGREEMENT_RECEIVE] = step_receive};
+      [RONDO_AGREEMENT_PLANNED] = step_planned, [RONDO_AGREEMENT_FAIL] = step_fail,
+      [RONDO_AGREEMENT_LEAVE] = step_leave,     [RONDO_AGREEMENT_LEFT] = step_left,
+      [RONDO_AGREEMENT_LOST] = step_lost,       [RONDO_AGREEMENT_RECEIVE] = step_receive};
   a->out = actions;
   if (event->type == RONDO_AGREEMENT_REGISTER)
     return step_register(a, event);

@@ -64,6 +64,8 @@ enum rondo_agreement_event_type {
   RONDO_AGREEMENT_LOCATED = 0, // the roster is known: process_of, process
   RONDO_AGREEMENT_REGISTER,    // a rank here has registered: key.id, rank, members, nranks,
                                // descriptor. Sets key.generation and key.group.
+  RONDO_AGREEMENT_PLANNED,     // its plan is known, which it was not when it registered: key, rank,
+                               // descriptor. Given before LOCATED.
   RONDO_AGREEMENT_DEREGISTER,  // it has deregistered: key, rank, completed
   RONDO_AGREEMENT_FAIL,        // a registration here has failed: key, failure; or a communicator
                                // has: key.id, members, nranks, failure

@@ -1,10 +1,13 @@
 #include "runtime/job/descriptor.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/plan/build.h"
 #include "queues/connector_core.h"
 #include <rondo/rondo.h>
+
+static const char what_topology[] = "topology";
 
 bool rondo_descriptor_is_sound(const struct rondo_descriptor *d, uint32_t rank_count) {
   return d->kind >= 0 && d->kind < RONDO_KIND_COUNT && rondo_dtype_bytes(d->dtype) &&
@@ -29,6 +32,8 @@ const char *rondo_descriptor_difference(const struct rondo_descriptor *a,
     return "root";
   if (a->nranks != b->nranks || a->first_rank != b->first_rank || a->last_rank != b->last_rank)
     return "group";
+  if (a->topology != b->topology)
+    return what_topology;
   if (a->algorithm != b->algorithm)
     return "algorithm";
   if (a->blocks != b->blocks || a->chunk_elems != b->chunk_elems ||
@@ -39,18 +44,22 @@ const char *rondo_descriptor_difference(const struct rondo_descriptor *a,
   return NULL;
 }
 
-void rondo_descriptor_describe(const struct rondo_descriptor *d, uint32_t rank, char *text,
-                               size_t text_bytes) {
+void rondo_descriptor_describe(const struct rondo_descriptor *d, uint32_t rank, const char *what,
+                               char *text, size_t text_bytes) {
+  char topology[32] = "";
+  if (what && strcmp(what, what_topology) == 0)
+    (void)snprintf(topology, sizeof topology, ", topology %016llx",
+                   (unsigned long long)d->topology);
   if (d->kind == RONDO_SEND_RECV)
-    (void)snprintf(text, text_bytes, "rank %u: send_recv of %llu × %s from rank %u to rank %u",
+    (void)snprintf(text, text_bytes, "rank %u: send_recv of %llu × %s from rank %u to rank %u%s",
                    rank, (unsigned long long)d->count, rondo_dtype_name(d->dtype), d->first_rank,
-                   d->last_rank);
+                   d->last_rank, topology);
   else
     (void)snprintf(text, text_bytes,
-                   "rank %u: %s of %llu × %s, %s, root %u, %u ranks from rank %u, by %s", rank,
+                   "rank %u: %s of %llu × %s, %s, root %u, %u ranks from rank %u, by %s%s", rank,
                    rondo_kind_name(d->kind), (unsigned long long)d->count,
                    rondo_dtype_name(d->dtype), rondo_redop_name(d->redop), d->root, d->nranks,
-                   d->first_rank, rondo_plan_algorithm_name(d->algorithm));
+                   d->first_rank, rondo_plan_algorithm_name(d->algorithm), topology);
 }
 
 void rondo_mismatch_describe(uint64_t id, const char *what, const char *left, const char *right,

@@ -17,7 +17,13 @@ struct rondo_descriptor {
   uint32_t first_sequence;
   uint16_t algorithm;  // enum rondo_algorithm
   uint16_t has_counts; // 1: an all-to-all-v with the same counts in each run
+  uint64_t topology;   // its digest (daemon/plan/plan_topology.h)
 };
+
+// True if the plan is known. Before that, algorithm, chunk_elems, slot_count and topology are 0.
+static inline bool rondo_descriptor_is_planned(const struct rondo_descriptor *d) {
+  return d->slot_count != 0;
+}
 
 // True if the fields have values that a registration in a job of `rank_count` ranks can have.
 bool rondo_descriptor_is_sound(const struct rondo_descriptor *d, uint32_t rank_count);
@@ -27,9 +33,9 @@ bool rondo_descriptor_is_sound(const struct rondo_descriptor *d, uint32_t rank_c
 const char *rondo_descriptor_difference(const struct rondo_descriptor *a,
                                         const struct rondo_descriptor *b);
 
-// Writes what rank `rank` has registered.
-void rondo_descriptor_describe(const struct rondo_descriptor *d, uint32_t rank, char *text,
-                               size_t text_bytes);
+// Writes what rank `rank` has registered, for a report of a difference in `what` (null: any).
+void rondo_descriptor_describe(const struct rondo_descriptor *d, uint32_t rank, const char *what,
+                               char *text, size_t text_bytes);
 
 // Writes to `text` (RONDO_REASON_BYTES) that two ranks have registered id `id` differently in
 // `what`.

@@ -42,11 +42,25 @@ bool rondo_device_work_await(struct rondo_job *job, const struct rondo_communica
   return true;
 }
 
+// Writes the plans of registrations that were made before their plans to devices.
+static int comm_load(struct rondo_job *job, const struct rondo_communicator *comm, uint32_t *rank) {
+  struct rondo_registration *r = NULL;
+  int status = RONDO_SUCCESS;
+  while (status == RONDO_SUCCESS && (r = rondo_match_unloaded(comm)) != NULL) {
+    *rank = r->rank;
+    pthread_mutex_unlock(&job->lock);
+    status = r->calls->load(r);
+    pthread_mutex_lock(&job->lock);
+    r->is_loaded = status == RONDO_SUCCESS;
+  }
+  return status;
+}
+
 static void comm_write(struct rondo_job *job, struct rondo_communicator *comm) {
   uint32_t rank = 0;
-  int status = RONDO_SUCCESS;
   comm_unlist(job, comm);
   comm->is_writing = true;
+  int status = comm_load(job, comm, &rank);
   while (comm->writes.first && status == RONDO_SUCCESS) {
     struct rondo_write *writes = rondo_writes_take(&comm->writes);
     pthread_mutex_unlock(&job->lock);

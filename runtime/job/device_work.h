@@ -4,11 +4,12 @@
 //
 //   lock -> change, rondo_device_work_add ... -> rondo_job_unlock: { unlock -> work -> lock } ...
 //
-// There is work of three kinds: connector memory that a registration lacks (`want` of the job),
+// There is work of four kinds: connector memory that a registration lacks (`want` of the job),
+// plans that were not known when their collective was written to the device (rondo_match_unloaded),
 // writes to devices (`writes` of a communicator), and memory of other processes that has to be
 // page-locked or unmapped (rondo_mapped_work). One thread at a time writes for a communicator,
-// which keeps the writes in order and the communicator alive. Drivers whose devices the CPU
-// accesses directly never leave any work.
+// which keeps the writes in order and the communicator and its registrations alive. Drivers
+// whose devices the CPU accesses directly leave only plans.
 #ifndef RONDO_RUNTIME_JOB_DEVICE_WORK_H
 #define RONDO_RUNTIME_JOB_DEVICE_WORK_H
 

@@ -1,5 +1,6 @@
 #include "runtime/job/match.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/numa_node.h"
+#include "daemon/plan/build.h"
 #include "runtime/job/agreeing.h"
 #include "runtime/job/device_work.h"
 #include "runtime/job/offers.h"
@@ -140,7 +142,8 @@ static bool comm_is_ready(const struct rondo_match_entry *m,
   if (comm->joined < comm->shape.nranks)
     return false;
   for (const struct rondo_registration *r = m->registrations; r; r = r->next)
-    if (r->comm == comm && !rondo_communicator_is_ready(comm, r->plan, r->position))
+    if (r->comm == comm &&
+        (!r->is_loaded || !rondo_communicator_is_ready(comm, r->plan, r->position)))
       return false;
   return true;
 }
@@ -306,12 +309,19 @@ static void registration_check_reach(struct rondo_job *job,
 void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration) {
   struct rondo_communicator *comm = registration->comm;
+  if (!registration->is_planned)
+    return;
   comm_locate(job, comm);
   if (!is_located(job, comm))
     return;
   registration_check_reach(job, registration);
   if (comm->gate.state >= RONDO_GATE_FAILED)
     return; // it needs no connectors
+  if (!registration->is_loaded) {
+    if (registration->is_written)
+      rondo_device_work_add(job, m, comm);
+    return;
+  }
   if (rondo_pool_is_wanted(&job->want))
     return; // first those that have waited longer
   int status =
@@ -339,6 +349,96 @@ void rondo_match_settle_all(struct rondo_job *job, struct rondo_match_entry *m) 
   for (struct rondo_registration *r = m->registrations; r; r = r->next)
     if (!r->has_offered)
       rondo_match_settle(job, m, r);
+}
+
+void rondo_job_written(struct rondo_job *job, struct rondo_registration *registration) {
+  pthread_mutex_lock(&job->lock);
+  registration->is_written = 1;
+  rondo_match_settle(job, entry_find(job, registration), registration);
+  rondo_job_unlock(job);
+}
+
+struct rondo_registration *rondo_match_unloaded(const struct rondo_communicator *comm) {
+  const struct rondo_match_entry *m = comm->home;
+  struct rondo_registration *r = comm->gate.state == RONDO_GATE_CLOSED ? m->registrations : NULL;
+  while (r && (r->comm != comm || !r->is_planned || !r->is_written || r->is_loaded))
+    r = r->next;
+  return r;
+}
+
+// ----------------------------------------------------------------- planning ---
+
+// Plans a registration, unless where its members are is not known yet.
+static void registration_plan(struct rondo_job *job, struct rondo_registration *r) {
+  if (r->is_planned || (job->membership && job->roster == RONDO_ROSTER_AWAITED))
+    return;
+  if (!r->shape.topology)
+    r->shape.topology = rondo_processes_topology(job, r->members, r->nranks);
+  r->plan_status = r->shape.topology ? r->calls->plan(r) : RONDO_ERR_NO_MEMORY;
+  r->is_planned = r->plan_status == RONDO_SUCCESS;
+}
+
+int rondo_job_plan(struct rondo_job *job, struct rondo_registration *registration) {
+  pthread_mutex_lock(&job->lock);
+  registration_plan(job, registration);
+  pthread_mutex_unlock(&job->lock);
+  return registration->plan_status == RONDO_ERR_NO_MEMORY ? RONDO_ERR_NO_MEMORY : RONDO_SUCCESS;
+}
+
+// Fails the runs of a registration that has no plan.
+static void registration_fail_unplanned(struct rondo_job *job, const struct rondo_match_entry *m,
+                                        const struct rondo_registration *r) {
+  char text[RONDO_REASON_BYTES];
+  struct rondo_agreement_failure failure = failure_of(r->plan_status, r->rank);
+  (void)snprintf(text, sizeof text, "id %llu: rank %u has no plan for %s of %u ranks by %s: %s",
+                 (unsigned long long)r->id.number, r->rank, rondo_kind_name(r->desc->kind),
+                 r->nranks, rondo_plan_algorithm_name(r->shape.algorithm),
+                 rondo_status_string(r->plan_status));
+  failure.text = text;
+  rondo_log(RONDO_LOG_ERROR, "%s", text);
+  comm_fail_everywhere(job, m, r->comm, &failure);
+}
+
+// Compares the plan of a registration with that of another one, which shares its communicator since
+// before they had plans.
+static void registration_compare_plan(struct rondo_job *job, const struct rondo_match_entry *m,
+                                      const struct rondo_registration *r,
+                                      const struct rondo_registration *other) {
+  char text[RONDO_REASON_BYTES];
+  const char *what = rondo_registration_difference(r, other);
+  if (!what)
+    return;
+  rondo_registration_report_mismatch(other, r, what, text);
+  const struct rondo_agreement_failure failure = {RONDO_ERR_MISMATCH, r->rank, other->rank, text};
+  comm_fail_everywhere(job, m, r->comm, &failure);
+}
+
+static struct rondo_registration *registration_find_planned(const struct rondo_match_entry *m,
+                                                            const struct rondo_communicator *comm) {
+  struct rondo_registration *r = m->registrations;
+  while (r && (r->comm != comm || !r->is_planned))
+    r = r->next;
+  return r;
+}
+
+void rondo_match_plan_all(struct rondo_job *job, struct rondo_match_entry *m) {
+  for (struct rondo_registration *r = m->registrations; r; r = r->next) {
+    const struct rondo_registration *other = registration_find_planned(m, r->comm);
+    if (r->is_planned || r->comm->gate.state >= RONDO_GATE_FAILED)
+      continue;
+    r->shape.topology = r->comm->shape.topology;
+    registration_plan(job, r);
+    r->comm->shape.topology = r->shape.topology; // also after a failure: the communicator owns it
+    if (!r->is_planned) {
+      registration_fail_unplanned(job, m, r);
+    } else if (other) {
+      registration_compare_plan(job, m, r, other);
+    } else {
+      r->comm->shape = r->shape;
+    }
+    if (r->is_planned)
+      rondo_agreeing_plan(job, r);
+  }
 }
 
 // Sets the place of a member's receive connectors: the NUMA node of its device, or else of the
@@ -416,8 +516,10 @@ static int attempt_find_comm(struct rondo_job *job, const struct rondo_match_ent
     comm_locate(job, comm);
   }
   comm_set_place(comm, registration->position, job->members[registration->rank]->device);
-  int status =
-      rondo_communicator_connect(comm, registration->plan, registration->position, &attempt->want);
+  int status = RONDO_SUCCESS;
+  if (registration->is_planned)
+    status = rondo_communicator_connect(comm, registration->plan, registration->position,
+                                        &attempt->want);
   if (status == RONDO_SUCCESS)
     status = rondo_agreeing_register(job, registration);
   *found = comm;
@@ -441,6 +543,8 @@ static int attempt_add(struct rondo_job *job, struct attempt *attempt) {
   registration_add(job, m, registration, comm, is_fresh);
   if (is_fresh)
     attempt->fresh = NULL;
+  if (registration->plan_status != RONDO_SUCCESS)
+    registration_fail_unplanned(job, m, registration);
   registration_fail_mismatch(job, m, registration);
   rondo_agreeing_run(job);
   if (job->membership)
@@ -477,6 +581,7 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
   struct attempt attempt = {.registration = registration};
   int status = RONDO_IN_PROGRESS;
   pthread_mutex_lock(&job->lock);
+  registration_plan(job, registration);
   while (status == RONDO_IN_PROGRESS) {
     status = attempt_add(job, &attempt);
     if (status == RONDO_IN_PROGRESS)
@@ -593,7 +698,7 @@ void rondo_match_written(struct rondo_job *job, struct rondo_communicator *comm,
 
 // Device memory of the registration for endpoints.
 static uint64_t registration_endpoint_bytes(const struct rondo_registration *r) {
-  uint64_t peers = r->plan->send.count + r->plan->recv.count;
+  uint64_t peers = r->plan ? r->plan->send.count + r->plan->recv.count : 0;
   return r->shape.blocks * peers * sizeof(struct rondo_endpoint);
 }
 

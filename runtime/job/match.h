@@ -10,11 +10,20 @@
 
 // ---- registrations of ranks here ----
 
+// Plans a registration if the places of its members are known; sets is_planned or plan_status then.
+// The caller has set rank, position, nranks, members, desc, plan, calls and home. Returns
+// RONDO_SUCCESS or RONDO_ERR_NO_MEMORY. The lock is not held.
+int rondo_job_plan(struct rondo_job *job, struct rondo_registration *registration);
+
 // Adds a registration and finds or makes its communicator. The caller owns the registration and has
-// set id, rank, position, nranks, members, desc, shape, plan, endpoints, submitted, completed and
-// owner. Takes the topology of the shape, unless it fails. Returns RONDO_SUCCESS or
-// RONDO_ERR_NO_MEMORY; a mismatch fails runs, not this call. The lock is not held.
+// also set id, shape, submitted, completed and owner, and endpoints if it is planned. Takes the
+// topology of the shape, unless it fails. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; a mismatch
+// fails runs, not this call. The lock is not held.
 int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration);
+
+// The device has the collective of a registration that was not planned before rondo_job_register.
+// The lock is not held.
+void rondo_job_written(struct rondo_job *job, struct rondo_registration *registration);
 
 // Ends all runs of the registration's communicator with `status`, in all processes.
 void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registration, int status);
@@ -48,6 +57,10 @@ void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uin
 // agreement says what has failed. May drop the entry.
 void rondo_match_lost(struct rondo_job *job, struct rondo_match_entry *m, uint32_t rank, int left);
 
+// The processes of all members are known: plans the registrations of an entry.
+void rondo_match_plan_all(struct rondo_job *job, struct rondo_match_entry *m);
+// A planned registration of the communicator that the device has, and its plan not; or null.
+struct rondo_registration *rondo_match_unloaded(const struct rondo_communicator *comm);
 // Continues a registration once the processes of all members are known: makes its links and offers
 // its connectors. Does so only in part if that needs device work first (device_work.h).
 void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,

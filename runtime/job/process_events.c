@@ -224,7 +224,10 @@ static void on_roster(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   job->roster = RONDO_ROSTER_KNOWN;
-  if (processes_create(job) != RONDO_SUCCESS || !rondo_agreeing_locate(job))
+  bool has_memory = processes_create(job) == RONDO_SUCCESS;
+  if (has_memory)
+    rondo_match_entries_visit(job, rondo_match_plan_all); // before others are told of them
+  if (!has_memory || !rondo_agreeing_locate(job))
     roster_give_up(job);
   processes_count_competing(job);
   RONDO_JOB_CALL(job, located, job);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/plan/plan_topology.h"
 
 #define SIDE_BYTES 224u // of the text about one side of a mismatch
 #define WHAT_COUNTS "counts for each other"
@@ -27,21 +28,23 @@ static bool has_equal_counts(const struct rondo_registration *a,
 }
 
 struct rondo_descriptor rondo_registration_descriptor(const struct rondo_registration *r) {
-  return (struct rondo_descriptor){.count = r->desc->count,
-                                   .kind = r->desc->kind,
-                                   .dtype = r->desc->dtype,
-                                   .redop = r->desc->redop,
-                                   .root = r->desc->root,
-                                   .nranks = r->nranks,
-                                   .first_rank = r->members[0],
-                                   .last_rank = r->members[r->nranks - 1],
-                                   .blocks = r->shape.blocks,
-                                   .chunk_elems = r->shape.chunk_elems,
-                                   .slot_count = r->shape.slot_count,
-                                   .first_sequence = r->shape.first_sequence,
-                                   .algorithm = (uint16_t)r->shape.algorithm,
-                                   .has_counts = r->desc->kind == RONDO_ALL_TO_ALL_V &&
-                                                 r->desc->send_counts != NULL};
+  const bool has_plan = r->is_planned;
+  return (struct rondo_descriptor){
+      .count = r->desc->count,
+      .kind = r->desc->kind,
+      .dtype = r->desc->dtype,
+      .redop = r->desc->redop,
+      .root = r->desc->root,
+      .nranks = r->nranks,
+      .first_rank = r->members[0],
+      .last_rank = r->members[r->nranks - 1],
+      .blocks = r->shape.blocks,
+      .chunk_elems = has_plan ? r->shape.chunk_elems : 0,
+      .slot_count = has_plan ? r->shape.slot_count : 0,
+      .first_sequence = r->shape.first_sequence,
+      .algorithm = (uint16_t)(has_plan ? r->shape.algorithm : 0),
+      .has_counts = r->desc->kind == RONDO_ALL_TO_ALL_V && r->desc->send_counts != NULL,
+      .topology = has_plan ? rondo_plan_topology_digest(r->shape.topology) : 0};
 }
 
 const char *rondo_registration_difference(const struct rondo_registration *a,
@@ -67,14 +70,15 @@ static void counts_describe(const struct rondo_registration *of, uint32_t rank, 
 
 // Describes `r` for a comparison with `other`.
 static void registration_describe(const struct rondo_registration *r,
-                                  const struct rondo_registration *other, char *text) {
+                                  const struct rondo_registration *other, const char *what,
+                                  char *text) {
   const struct rondo_collective_desc *d = r->desc;
   const struct rondo_descriptor descriptor = rondo_registration_descriptor(r);
   if (d->kind == RONDO_ALL_TO_ALL_V && d->send_counts && other->position < r->nranks) {
     const uint64_t counts[] = {d->send_counts[other->position], d->recv_counts[other->position]};
     counts_describe(r, r->rank, other->rank, counts, text);
   } else {
-    rondo_descriptor_describe(&descriptor, r->rank, text, SIDE_BYTES);
+    rondo_descriptor_describe(&descriptor, r->rank, what, text, SIDE_BYTES);
   }
 }
 
@@ -89,8 +93,8 @@ void rondo_registration_report_mismatch(const struct rondo_registration *a,
                                         char *text) {
   char left[SIDE_BYTES];
   char right[SIDE_BYTES];
-  registration_describe(a, b, left);
-  registration_describe(b, a, right);
+  registration_describe(a, b, what, left);
+  registration_describe(b, a, what, right);
   mismatch_report(a, what, (const char *const[]){left, right}, text);
 }
 

@@ -47,6 +47,19 @@ struct rondo_owner {
   uint32_t has_refused;                     // release: 1: `refusal` is written and stays
 };
 
+struct rondo_registration;
+
+// Calls of the room above. `home` of the registration is theirs.
+struct rondo_registration_calls {
+  // Decides the shape, and builds the plan, from the topology of the shape. Returns RONDO_SUCCESS,
+  // RONDO_ERR_UNSUPPORTED or RONDO_ERR_INTERNAL. The lock of the job is held.
+  int (*plan)(struct rondo_registration *r);
+  // Gets device memory for `endpoints`, and writes the plan to the device. Called for registrations
+  // whose plan was not known when they were made. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or
+  // RONDO_ERR_SYSTEM. No lock is held.
+  int (*load)(struct rondo_registration *r);
+};
+
 struct rondo_registration {
   struct rondo_registration *next; // of the match entry
   uint64_t generation;             // the n-th registration of the id on that rank
@@ -61,7 +74,13 @@ struct rondo_registration {
   uint64_t endpoints; // device memory for the endpoints, written before the gate opens
   const uint64_t *submitted, *completed; // runs; atomic
   uint8_t has_offered;                   // its connectors, to the processes of the plan's peers
-  struct rondo_owner *owner;             // null: the application
+  uint8_t is_planned;                    // shape and plan are made
+  uint8_t is_written;                    // the device has the collective
+  uint8_t is_loaded;                     // the device has memory for the endpoints, and the plan
+  int plan_status;                       // why there is no plan: the runs end with it
+  const struct rondo_registration_calls *calls;
+  void *home;
+  struct rondo_owner *owner; // null: the application
   struct rondo_registration *next_owned;
 };
 

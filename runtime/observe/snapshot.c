@@ -18,15 +18,16 @@ static int32_t coll_peer_rank(const struct rondo_coll *coll, const struct rondo_
 static void view_find_peer(const struct rondo_coll *coll, const struct rondo_block_view *look,
                            struct rondo_coll_view *v) {
   const struct rondo_context_dynamic *s = &look->state;
+  bool drains = s->phase == RONDO_PHASE_DRAIN ||
+                (s->phase == RONDO_PHASE_FAILING && (s->references & RONDO_REFERENCES_PUBLISHED));
+  if (!drains && s->phase != RONDO_PHASE_OPS)
+    return; // there may be no plan yet
   const struct rondo_plan *plan = coll->plan;
-  if (s->phase == RONDO_PHASE_DRAIN ||
-      (s->phase == RONDO_PHASE_FAILING && (s->references & RONDO_REFERENCES_PUBLISHED))) {
+  if (drains) {
     if (s->bound_send < plan->send.count)
       v->peer = coll_peer_rank(coll, &plan->send, s->bound_send);
     return;
   }
-  if (s->phase != RONDO_PHASE_OPS)
-    return;
   const struct rondo_plan_op *op = &plan->ops[s->op];
   uint32_t walked = s->repeat * op->peer_stride;
   v->primitive = op->primitive;
@@ -73,7 +74,7 @@ int rondo_coll_view_fill(const struct rondo_rank *rank, const struct rondo_coll 
   if (!v->members)
     return RONDO_ERR_NO_MEMORY;
   memcpy(v->members, coll->members, nranks * sizeof *v->members);
-  for (uint32_t b = 0; coll->head && b < coll->registration.shape.blocks && !v->executing; b++)
+  for (uint32_t b = 0; coll->head && b < coll->block_count && !v->executing; b++)
     view_inspect_block(rank, coll, b, v);
   return RONDO_SUCCESS;
 }

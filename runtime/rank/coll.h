@@ -75,9 +75,12 @@ struct rondo_coll {
   // All-to-all-v whose runs have their own counts: shared memory, the source of their parts; else
   // null.
   void *parts;
-  void *contexts; // device memory: contexts, ops of the plan, parts, endpoints of its peers
+  // Device memory (register.c says what is there); the second one if the plan was made later.
+  void *contexts, *late;
   int failed_status;
-  int in_overflow;
+  uint16_t in_overflow;
+  uint16_t is_late;
+  uint32_t device_generation;        // of the table entry, while it is registered
   uint32_t holders;                  // calls that keep it registered
   uint32_t replays;                  // captured calls whose graphs still exist
   struct rondo_coll_stream *streams; // guarded by the rank's stream_lock

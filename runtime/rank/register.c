@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "daemon/plan/build.h"
 #include "runtime/job/match.h"
-#include "runtime/job/processes.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/group.h"
 #include "runtime/rank/run_queues.h"
@@ -272,17 +271,12 @@ static void coll_set_buffers(struct rondo_coll *coll) {
   coll->used_buffers = coll_find_used_buffers(coll);
 }
 
-// Device memory of a collective: a context for each block, the ops of the plan, for each block the
-// parts of an all-to-all-v, and for each block the endpoints of its peers, written when the gate
-// opens.
+// Device memory of a collective: a context for each block; for each block the parts of an
+// all-to-all-v; the ops of the plan and the order of its chunks; for each block the endpoints of
+// its peers, which are written when the gate opens. If the plan was not known at registration
+// (`is_late`), a static part for each context follows the parts, and the rest is memory apart.
 
-static uint64_t coll_ops_offset(const struct rondo_coll *coll) {
-  return coll->registration.shape.blocks * sizeof(struct rondo_task_context);
-}
-
-// Of whole vectors, so that what follows is aligned.
-static uint64_t coll_ops_bytes(const struct rondo_coll *coll) {
-  uint64_t bytes = coll->plan->op_count * sizeof coll->plan->ops[0];
+static uint64_t round_to_vectors(uint64_t bytes) {
   return (bytes + RONDO_CONTEXT_VECTOR_BYTES - 1) / RONDO_CONTEXT_VECTOR_BYTES *
          RONDO_CONTEXT_VECTOR_BYTES;
 }
@@ -292,42 +286,72 @@ static uint64_t coll_parts_bytes(const struct rondo_coll *coll) {
 }
 
 static uint64_t coll_parts_offset(const struct rondo_coll *coll, uint32_t block) {
-  return coll_ops_offset(coll) + coll_ops_bytes(coll) + block * coll_parts_bytes(coll);
+  return coll->block_count * sizeof(struct rondo_task_context) + block * coll_parts_bytes(coll);
 }
 
-static uint64_t coll_endpoints_offset(const struct rondo_coll *coll) {
-  return coll_parts_offset(coll, coll->registration.shape.blocks);
+// All before the ops.
+static uint64_t coll_base_bytes(const struct rondo_coll *coll) {
+  uint64_t late = coll->is_late ? coll->block_count * sizeof(struct rondo_context_static) : 0;
+  return coll_parts_offset(coll, coll->block_count) + late;
 }
 
-static uint64_t coll_device_bytes(const struct rondo_coll *coll) {
+static uint64_t coll_ops_bytes(const struct rondo_coll *coll) {
+  return round_to_vectors(coll->plan->op_count * sizeof coll->plan->ops[0]);
+}
+
+// What is written at registration.
+static uint64_t coll_image_bytes(const struct rondo_coll *coll) {
+  return coll_base_bytes(coll) + (coll->is_late ? 0 : coll_ops_bytes(coll));
+}
+
+static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
   uint64_t peers = coll->plan->send.count + coll->plan->recv.count;
-  return coll_endpoints_offset(coll) +
-         coll->registration.shape.blocks * peers * sizeof(struct rondo_endpoint);
+  return coll->block_count * peers * sizeof(struct rondo_endpoint);
+}
+
+// Fills what depends on the plan. `ops`: their address.
+static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t ops,
+                      struct rondo_context_static *fixed) {
+  const struct rondo_registration *r = &coll->registration;
+  const struct rondo_plan *plan = coll->plan;
+  fixed->ops = ops;
+  fixed->geometry = rondo_shape_geometry(&r->shape, block);
+  if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
+    fixed->geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_parts_offset(coll, block);
+  fixed->op_count = (uint8_t)plan->op_count;
+  fixed->send_peer_count = (uint16_t)plan->send.count;
+  uint32_t peers = plan->send.count + plan->recv.count;
+  uint64_t at = r->endpoints + (uint64_t)block * peers * sizeof(struct rondo_endpoint);
+  fixed->send_table = at;
+  fixed->recv_table = at + plan->send.count * sizeof(struct rondo_endpoint);
+}
+
+// Fills what does not.
+static void static_fill(const struct rondo_coll *coll, struct rondo_context_static *fixed) {
+  const struct rondo_registration *r = &coll->registration;
+  fixed->gate = (uint64_t)(uintptr_t)&r->comm->gate;
+  fixed->reduction =
+      rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, r->nranks);
+  fixed->index = coll->index;
+  fixed->generation = coll->device_generation;
+  if (coll->desc.kind != RONDO_BARRIER)
+    fixed->elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
+  fixed->urgency = (uint8_t)(coll->desc.priority + 128);
 }
 
 static void context_fill(const struct rondo_coll *coll, uint32_t block,
                          struct rondo_task_context *c) {
-  const struct rondo_registration *r = &coll->registration;
-  const struct rondo_plan *plan = coll->plan;
-  c->fixed.ops = (uint64_t)(uintptr_t)coll->contexts + coll_ops_offset(coll);
-  c->fixed.gate = (uint64_t)(uintptr_t)&r->comm->gate;
-  c->fixed.geometry = rondo_shape_geometry(&r->shape, block);
-  if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
-    c->fixed.geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_parts_offset(coll, block);
-  c->fixed.reduction =
-      rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, r->nranks);
-  c->fixed.index = coll->index;
-  c->fixed.generation = coll->generation + 1; // coll_publish adds 1
-  if (coll->desc.kind != RONDO_BARRIER)
-    c->fixed.elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
-  c->fixed.op_count = (uint8_t)plan->op_count;
-  c->fixed.send_peer_count = (uint16_t)plan->send.count;
-  c->fixed.urgency = (uint8_t)(coll->desc.priority + 128);
+  const uint64_t contexts = (uint64_t)(uintptr_t)coll->contexts;
+  static_fill(coll, &c->fixed);
+  if (coll->is_late) {
+    c->fixed.is_provisional = 1;
+    c->fixed.send_table = contexts + coll_parts_offset(coll, coll->block_count) +
+                          block * sizeof(struct rondo_context_static);
+    c->fixed.recv_table = contexts + block * sizeof *c;
+  } else {
+    plan_fill(coll, block, contexts + coll_base_bytes(coll), &c->fixed);
+  }
   c->state.phase = RONDO_PHASE_IDLE;
-  uint32_t peers = plan->send.count + plan->recv.count;
-  uint64_t at = r->endpoints + (uint64_t)block * peers * sizeof(struct rondo_endpoint);
-  c->fixed.send_table = at;
-  c->fixed.recv_table = at + plan->send.count * sizeof(struct rondo_endpoint);
   c->state.bound_send = c->state.bound_recv = RONDO_PLAN_NO_PEER;
 }
 
@@ -338,53 +362,96 @@ static int coll_build_plan(struct rondo_coll *coll) {
                                        r->nranks,        coll->desc.root,    r->shape.keeps_sums,
                                        r->shape.topology};
   int status = rondo_plan_build(&request, &plan);
-  if (status == RONDO_SUCCESS) {
-    coll->plan = malloc(rondo_plan_bytes(&plan));
-    if (!coll->plan)
-      return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
-    memcpy(coll->plan, &plan, rondo_plan_bytes(&plan));
-    r->plan = coll->plan;
-    return RONDO_SUCCESS;
-  }
-  if (status == RONDO_ERR_UNSUPPORTED)
-    return RONDO_LOG_REFUSE(status, "register: id %llu: %s by %s of %u ranks (at most %u)",
-                            (unsigned long long)coll->desc.id, rondo_kind_name(coll->desc.kind),
-                            rondo_plan_algorithm_name(r->shape.algorithm), r->nranks,
-                            RONDO_PLAN_DIRECT_MOST_RANKS);
-  return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL, "register: no usable plan for %s of %u ranks",
-                          rondo_kind_name(coll->desc.kind), r->nranks);
+  if (status != RONDO_SUCCESS)
+    return status == RONDO_ERR_UNSUPPORTED ? RONDO_ERR_UNSUPPORTED : RONDO_ERR_INTERNAL;
+  coll->plan = malloc(rondo_plan_bytes(&plan));
+  if (!coll->plan)
+    return RONDO_ERR_NO_MEMORY;
+  memcpy(coll->plan, &plan, rondo_plan_bytes(&plan));
+  r->plan = coll->plan;
+  return RONDO_SUCCESS;
 }
 
-// Decides the shape, and builds the plan. With other processes the topology is not known yet.
-static int coll_plan(struct rondo_rank *rank, struct rondo_coll *coll) {
-  struct rondo_registration *r = &coll->registration;
+static struct rondo_coll *coll_of(struct rondo_registration *r) {
+  return (struct rondo_coll *)((char *)r - offsetof(struct rondo_coll, registration));
+}
+
+// Decides the shape. Without a topology the number of blocks is right, and nothing else counts.
+static void registration_shape(struct rondo_registration *r) {
+  const struct rondo_rank *rank = r->home;
   struct rondo_shape_limits limits = rank->manual.shape;
   limits.blocks = rank->cfg.blocks;
   limits.slot_bytes = rank->cfg.slot_bytes;
-  if (!limits.algorithms[coll->desc.kind])
-    limits.algorithms[coll->desc.kind] = rank->algorithms[coll->desc.kind];
+  if (!limits.algorithms[r->desc->kind])
+    limits.algorithms[r->desc->kind] = rank->algorithms[r->desc->kind];
   limits.shares_memory = !rank->job->membership && !rank->member.device->driver->reach;
-  if (!rank->job->membership) {
-    limits.topology = rondo_processes_topology(rank->job, r->members, r->nranks);
-    if (!limits.topology)
-      return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
+  limits.topology = r->shape.topology;
+  r->shape = rondo_shape_make(r->desc, r->nranks, &limits);
+}
+
+static int registration_plan(struct rondo_registration *r) {
+  registration_shape(r);
+  return coll_build_plan(coll_of(r));
+}
+
+// Writes a plan that was not known when the collective was registered. No block reads what is
+// written here before the gate opens.
+static int registration_load(struct rondo_registration *r) {
+  struct rondo_coll *coll = coll_of(r);
+  const struct rondo_rank *rank = r->home;
+  struct rondo_device *device = rank->member.device;
+  const uint64_t bytes = coll->block_count * sizeof(struct rondo_context_static);
+  struct rondo_context_static *plans = calloc(1, bytes);
+  coll->late = device->driver->alloc(device, RONDO_MEMORY_DEVICE,
+                                     coll_ops_bytes(coll) + coll_endpoint_bytes(coll) + 1);
+  const uint64_t late = (uint64_t)(uintptr_t)coll->late;
+  int status = plans && late ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+  r->endpoints = late + coll_ops_bytes(coll);
+  for (uint32_t b = 0; b < coll->block_count && status == RONDO_SUCCESS; b++) {
+    static_fill(coll, &plans[b]);
+    plan_fill(coll, b, late, &plans[b]);
   }
-  r->shape = rondo_shape_make(&coll->desc, r->nranks, &limits);
-  return coll_build_plan(coll);
+  if (status == RONDO_SUCCESS)
+    status = device->driver->write(
+        device, (uint64_t)(uintptr_t)coll->contexts + coll_parts_offset(coll, coll->block_count),
+        plans, bytes);
+  if (status == RONDO_SUCCESS)
+    status = device->driver->write(device, late, coll->plan->ops,
+                                   coll->plan->op_count * sizeof coll->plan->ops[0]);
+  free(plans);
+  return status;
+}
+
+static const struct rondo_registration_calls registration_calls = {registration_plan,
+                                                                   registration_load};
+
+// Plans the collective if that is possible already. A plan that cannot be made ends the runs.
+static int coll_plan(struct rondo_rank *rank, struct rondo_coll *coll) {
+  struct rondo_registration *r = &coll->registration;
+  if (rondo_job_plan(rank->job, r) != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
+  coll->is_late = !r->is_planned;
+  r->is_written = r->is_loaded = r->is_planned;
+  if (coll->is_late && r->plan_status == RONDO_SUCCESS)
+    registration_shape(r); // for the number of blocks
+  coll->block_count = (uint16_t)r->shape.blocks;
+  return RONDO_SUCCESS;
 }
 
 // Allocates device memory, and memory for what is written there, and registers with the job. After
 // that no allocation can fail: a peer would take a registration that ends for one that it may run.
 static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll, char **image) {
   struct rondo_registration *r = &coll->registration;
-  coll->contexts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE,
-                                                      coll_device_bytes(coll));
-  r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_endpoints_offset(coll);
+  uint64_t bytes = coll_image_bytes(coll) + (coll->is_late ? 0 : coll_endpoint_bytes(coll));
+  coll->contexts =
+      rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE, bytes);
+  if (!coll->is_late)
+    r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_image_bytes(coll);
   bool needs_parts = coll->desc.kind == RONDO_ALL_TO_ALL_V && !coll->exchange;
   if (needs_parts)
     coll->parts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_SHARED,
                                                      RONDO_DEVICE_RUNS * coll_parts_bytes(coll));
-  *image = calloc(1, coll_endpoints_offset(coll));
+  *image = calloc(1, coll_image_bytes(coll));
   bool has_memory = coll->contexts && (coll->parts || !needs_parts) && *image;
   int status = has_memory ? rondo_job_register(rank->job, r) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
@@ -400,18 +467,19 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
                                 char *image) {
   const struct rondo_driver *driver = rank->member.device->driver;
   struct rondo_device_collective entry = {.contexts = (uint64_t)(uintptr_t)coll->contexts,
-                                          .block_count = coll->registration.shape.blocks,
-                                          .generation = coll->generation + 1};
-  uint64_t bytes = coll_endpoints_offset(coll);
-  for (uint32_t b = 0; b < coll->registration.shape.blocks; b++) {
+                                          .block_count = coll->block_count,
+                                          .generation = coll->device_generation};
+  uint64_t bytes = coll_image_bytes(coll);
+  for (uint32_t b = 0; b < coll->block_count; b++) {
     context_fill(coll, b, (struct rondo_task_context *)image + b);
     if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
       rondo_exchange_write(coll->exchange, coll->registration.nranks,
                            (uint64_t)(uintptr_t)coll->parts,
                            (struct rondo_listed *)(void *)(image + coll_parts_offset(coll, b)));
   }
-  memcpy(image + coll_ops_offset(coll), coll->plan->ops,
-         coll->plan->op_count * sizeof coll->plan->ops[0]);
+  if (!coll->is_late)
+    memcpy(image + coll_base_bytes(coll), coll->plan->ops,
+           coll->plan->op_count * sizeof coll->plan->ops[0]);
   int status =
       driver->write(rank->member.device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
   uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];
@@ -428,7 +496,6 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
 static void coll_publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
   coll->on_device = 0;
   coll->failed_from = 0;
-  coll->block_count = (uint16_t)coll->registration.shape.blocks;
   rondo_store_relaxed_u64(&coll->submitted, rank->manual.first_run);
   coll->failed_status = RONDO_SUCCESS;
   rondo_store_relaxed_u64(&coll->completed, coll->submitted);
@@ -448,8 +515,10 @@ static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
     rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, coll->contexts);
   if (coll->parts)
     rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_SHARED, coll->parts);
+  if (coll->late)
+    rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, coll->late);
   coll->members = NULL;
-  coll->contexts = coll->parts = NULL;
+  coll->contexts = coll->parts = coll->late = NULL;
   rondo_lock_take(&rank->lock);
   tdelete(coll, &rank->by_id, coll_compare_ids);
   coll->next = rank->free_colls;
@@ -475,7 +544,10 @@ coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *req
                                                      .rank = rank->cfg.rank,
                                                      .desc = &coll->desc,
                                                      .submitted = &coll->submitted,
-                                                     .completed = &coll->completed};
+                                                     .completed = &coll->completed,
+                                                     .calls = &registration_calls,
+                                                     .home = rank};
+    coll->device_generation = coll->generation + 1; // coll_publish adds 1
     *status = rondo_group_members(rank, desc->group, &coll->members, &coll->registration.nranks);
     coll->registration.members = coll->members;
   }
@@ -554,6 +626,8 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   }
   status = coll_write_to_device(rank, coll, image);
   free(image);
+  if (status == RONDO_SUCCESS && coll->is_late)
+    rondo_job_written(rank->job, &coll->registration);
   if (status != RONDO_SUCCESS) {
     rondo_coll_remove(rank, coll);
     return RONDO_LOG_REFUSE(status, "register: id %llu: cannot be written to the device",
@@ -576,7 +650,7 @@ void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
     rondo_log(RONDO_LOG_WARN,
               "deregister: id %llu: the device does not answer; memory there stays allocated",
               (unsigned long long)coll->desc.id);
-    coll->contexts = coll->parts = NULL;
+    coll->contexts = coll->parts = coll->late = NULL;
   }
   rondo_coll_forget_streams(rank, coll);
   coll_discard(rank, coll);

@@ -179,11 +179,13 @@ static uint32_t address_of(struct rondo_members *mesh, uint32_t process,
   return 0;
 }
 
-// Nobody knows where another process runs: none of these competes for cores.
+// Processes have no ranks here that compete for cores.
 static int process_get(struct rondo_members *mesh, uint32_t process,
                        struct rondo_members_process *out) {
-  (void)mesh, (void)process, (void)out;
-  return RONDO_ERR_UNKNOWN;
+  (void)mesh;
+  *out = (struct rondo_members_process){
+      .machine = {machines[process]}, .pid_namespace = process, .cores = 2, .host = ""};
+  return process < process_count ? RONDO_SUCCESS : RONDO_ERR_UNKNOWN;
 }
 
 static int send_letter(struct rondo_members *mesh, const struct rondo_mesh_send *message) {

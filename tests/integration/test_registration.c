@@ -366,6 +366,27 @@ static void the_limit_of_collectives_holds_for_threads_at_once(void **state) {
   }
 }
 
+// No rank of an all-to-all has so many connectors. The plan is not part of registering.
+static void a_plan_that_cannot_be_made_ends_the_runs(void **state) {
+  (void)state;
+  struct rondo_context ctx;
+  struct rondo_collective coll;
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  char why[RONDO_REASON_BYTES];
+  cfg.rank_count = 70000;
+  assert_int_equal(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
+  int32_t *data = calloc(2 * (size_t)cfg.rank_count, sizeof *data);
+  struct rondo_collective_desc d = rondo_all_to_all(7, 1, RONDO_INT32);
+  assert_int_equal(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+  assert_int_equal(rondo_run(ctx, coll, data, data + cfg.rank_count, NULL, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_wait(ctx, coll, 1, RONDO_TEST_LONG_NS), RONDO_ERR_UNSUPPORTED);
+  assert_int_equal(rondo_reason(ctx, coll, why, sizeof why), RONDO_SUCCESS);
+  assert_non_null(strstr(why, "rank 0 has no plan for all_to_all of 70000 ranks by direct"));
+  assert_int_equal(rondo_deregister(ctx, coll), RONDO_SUCCESS);
+  assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+  free(data);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("registration", each_rank_registers_in_its_own_order),
@@ -378,6 +399,7 @@ int main(void) {
       RONDO_NAMED_TEST("registration", sums_of_a_mebibyte_take_no_connector_memory),
       RONDO_NAMED_TEST("registration", generations_match_in_their_order),
       RONDO_NAMED_TEST("registration", ten_thousand_collectives_fit_a_process),
+      RONDO_NAMED_TEST("registration", a_plan_that_cannot_be_made_ends_the_runs),
       RONDO_NAMED_TEST("registration", an_id_is_found_while_it_is_registered),
       RONDO_NAMED_TEST("registration", the_limit_of_collectives_holds_for_threads_at_once),
   };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/plan.h"
 #include "runtime/job/agreement.h"
 #include "runtime/job/message.h"
 #include "tests/support/named.h"
@@ -99,7 +100,8 @@ static void locate(uint32_t at) {
   assert_int_equal(step(at, &event), RONDO_SUCCESS);
 }
 
-static void open_processes(uint32_t process_count) {
+// Processes that do not have the roster yet.
+static void open_unlocated(uint32_t process_count) {
   count = process_count;
   carried = carried_most = 0;
   processes = calloc(count, sizeof *processes);
@@ -109,6 +111,10 @@ static void open_processes(uint32_t process_count) {
     rondo_member_lists_init(&processes[i].lists, count);
     rondo_agreement_init(&processes[i].core, &processes[i].lists);
   }
+}
+
+static void open_processes(uint32_t process_count) {
+  open_unlocated(process_count);
   for (uint32_t i = 0; i < count; i++)
     locate(i);
 }
@@ -345,6 +351,14 @@ static void every_difference_is_named_with_both_sides(void **state) {
   d.root = 5;
   expect_mismatch(&d, "in its root");
   d = describe(ranks, 12);
+  d.topology = UINT64_C(0x1234567890abcdef);
+  expect_mismatch(&d, "in its topology");
+  expect_mismatch(&d, "by ring, topology 1234567890abcdef");
+  expect_mismatch(&d, "by ring, topology 0000000000000000");
+  d = describe(ranks, 12);
+  d.algorithm = RONDO_ALGORITHM_DIRECT;
+  expect_mismatch(&d, "in its algorithm");
+  d = describe(ranks, 12);
   d.blocks = 2;
   expect_mismatch(&d, "in its daemon blocks or slot size");
   d = describe(ranks, 12);
@@ -356,6 +370,115 @@ static void every_difference_is_named_with_both_sides(void **state) {
   d = describe(ranks, 12);
   d.first_sequence = 1;
   expect_mismatch(&d, "in its daemon blocks or slot size");
+}
+
+// What a rank registers before the roster has come.
+static struct rondo_descriptor describe_unplanned(const uint32_t *members, uint32_t nranks) {
+  struct rondo_descriptor d = describe(members, nranks);
+  d.chunk_elems = d.slot_count = 0;
+  return d;
+}
+
+static void plan(uint32_t at, uint32_t rank, struct rondo_agreement_key key,
+                 const struct rondo_descriptor *descriptor) {
+  struct rondo_agreement_event event = {
+      .type = RONDO_AGREEMENT_PLANNED, .key = key, .rank = rank, .descriptor = *descriptor};
+  assert_int_equal(step(at, &event), RONDO_SUCCESS);
+}
+
+// Nothing is said of a registration before its plan is known; then its plan is compared.
+static void plans_are_compared_once_they_are_known(void **state) {
+  (void)state;
+  for (uint32_t odd = 0; odd < 3; odd++) { // 2: all plan the same
+    open_unlocated(2);
+    const struct rondo_descriptor unplanned = describe_unplanned(ranks, 2);
+    struct rondo_agreement_key key = {0};
+    for (uint32_t i = 0; i < 2; i++)
+      key = register_as(i, 5, ranks, 2, &unplanned);
+    for (uint32_t i = 0; i < 2; i++) {
+      struct rondo_descriptor d = describe(ranks, 2);
+      d.topology = 7 + (i == odd);
+      plan(i, i, key, &d);
+      locate(i);
+    }
+    carry();
+    for (uint32_t i = 0; i < 2; i++) {
+      assert_int_equal(processes[i].agreed, odd == 2);
+      assert_int_equal(processes[i].failed, odd < 2);
+      if (odd < 2)
+        assert_non_null(strstr(processes[i].text, "in its topology"));
+    }
+    deregister_all(key);
+    close_processes();
+  }
+}
+
+// Two ranks of a process whose plans differ, in both orders.
+static void plans_of_one_process_are_compared(void **state) {
+  (void)state;
+  for (uint32_t first_rank = 0; first_rank < 2; first_rank++) {
+    open_unlocated(1);
+    static const uint32_t members[] = {0, 1}, here[] = {0, 0};
+    const struct rondo_descriptor unplanned = describe_unplanned(members, 2);
+    struct rondo_agreement_key key = {0};
+    struct rondo_member_lists *lists = &processes[0].lists;
+    rondo_agreement_fini(&processes[0].core);
+    rondo_member_lists_fini(lists);
+    rondo_member_lists_init(lists, 2);
+    rondo_agreement_init(&processes[0].core, lists);
+    for (uint32_t r = 0; r < 2; r++) {
+      struct rondo_agreement_event event = {.type = RONDO_AGREEMENT_REGISTER,
+                                            .key.id.number = 5,
+                                            .rank = r,
+                                            .members = members,
+                                            .nranks = 2,
+                                            .descriptor = unplanned};
+      assert_int_equal(step(0, &event), RONDO_SUCCESS);
+      key = event.key;
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+      struct rondo_descriptor d = describe(members, 2);
+      d.algorithm = k ? RONDO_ALGORITHM_RING : RONDO_ALGORITHM_DIRECT;
+      assert_int_equal(processes[0].failed, 0);
+      plan(0, k ^ first_rank, key, &d);
+    }
+    assert_int_equal(processes[0].failed, 1);
+    assert_non_null(strstr(processes[0].text, "in its algorithm"));
+    struct rondo_agreement_event event = {
+        .type = RONDO_AGREEMENT_LOCATED, .process = 0, .process_of = here};
+    assert_int_equal(step(0, &event), RONDO_SUCCESS);
+    for (uint32_t r = 0; r < 2; r++) {
+      struct rondo_agreement_event end_event = {
+          .type = RONDO_AGREEMENT_DEREGISTER, .key = key, .rank = r};
+      assert_int_equal(step(0, &end_event), RONDO_SUCCESS);
+    }
+    close_processes();
+  }
+}
+
+// A rank that deregisters before the roster has come has no plan: the others' runs end.
+static void who_deregisters_without_a_plan_ends_the_runs_of_others(void **state) {
+  (void)state;
+  open_unlocated(2);
+  const struct rondo_descriptor unplanned = describe_unplanned(ranks, 2);
+  struct rondo_agreement_key key = register_as(0, 5, ranks, 2, &unplanned);
+  deregister(0, key, 0);
+  locate(0);
+  locate(1);
+  key = enter(1, 5, ranks, 2);
+  carry();
+  assert_int_equal(processes[1].agreed, 0);
+  assert_int_equal(processes[1].failed, 1);
+  assert_int_equal(processes[1].last.status, RONDO_ERR_PEER);
+  assert_int_equal(processes[1].last.culprit, 0);
+  deregister(1, key, 0);
+  struct rondo_agreement_key again = {0};
+  for (uint32_t i = 0; i < 2; i++)
+    again = enter(i, 5, ranks, 2);
+  carry();
+  assert_int_equal(count_agreed(), 2);
+  deregister_all(again);
+  close_processes();
 }
 
 static void groups_that_overlap_may_not_share_an_id(void **state) {
@@ -736,6 +859,9 @@ int main(void) {
       RONDO_NAMED_TEST("agreement", an_id_is_used_again),
       RONDO_NAMED_TEST("agreement", generations_do_not_meet),
       RONDO_NAMED_TEST("agreement", every_difference_is_named_with_both_sides),
+      RONDO_NAMED_TEST("agreement", plans_are_compared_once_they_are_known),
+      RONDO_NAMED_TEST("agreement", plans_of_one_process_are_compared),
+      RONDO_NAMED_TEST("agreement", who_deregisters_without_a_plan_ends_the_runs_of_others),
       RONDO_NAMED_TEST("agreement", groups_that_overlap_may_not_share_an_id),
       RONDO_NAMED_TEST("agreement", an_id_that_a_member_has_used_elsewhere_fails),
       RONDO_NAMED_TEST("agreement", disjoint_groups_share_an_id),
