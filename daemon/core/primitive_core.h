@@ -107,7 +107,7 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
   if (g->listed)
     rondo_part_locate(c, v);
   else
-    rondo_piece_locate(c, v, rondo_chunk_index(c), v->op->width);
+    rondo_piece_locate(c, v, rondo_geometry_ordered(g, rondo_chunk_index(c)), v->op->width);
   v->message_bytes = v->bytes;
   if (v->rest) // all chunks of a loop from the first on, or chunks of the same size
     v->message_bytes +=

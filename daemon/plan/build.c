@@ -64,9 +64,11 @@ static void recv_peer_set(struct rondo_plan *plan, uint32_t peer) {
   plan->recv.listed[0] = peer;
 }
 
-static void ring_peers_set(struct rondo_plan *plan, uint32_t rank, uint32_t n) {
-  send_peer_set(plan, ring_after(rank, 1, n));
-  recv_peer_set(plan, ring_before(rank, 1, n));
+// Rings go through the ranks in the order by machines: so each machine is entered and left once.
+static void ring_peers_set(const struct rondo_plan_request *q, uint32_t place,
+                           struct rondo_plan *plan) {
+  send_peer_set(plan, rondo_plan_topology_at(q->topology, ring_after(place, 1, q->nranks)));
+  recv_peer_set(plan, rondo_plan_topology_at(q->topology, ring_before(place, 1, q->nranks)));
 }
 
 // Appends an op that begins with peer `peer` and chunk `first`. Each time it takes the next peer,
@@ -101,12 +103,14 @@ static void single_build(const struct rondo_plan_request *q, struct rondo_plan *
 
 // All-reduce: chunk c starts at rank c + 1, gathers contributions round the ring, is finished at
 // rank c and goes round once more. Rank r thus starts with chunk r - 1. A reduce-scatter is the
-// first half of this, an all-gather the second.
+// first half of this, an all-gather the second. Ranks are places here, and `by_place` tells which
+// chunk of the buffer a place has; an all-reduce may number its chunks as it likes.
 static void ring_halves_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  uint32_t rank = q->rank, n = q->nranks;
+  uint32_t rank = rondo_plan_topology_place(q->topology, q->rank), n = q->nranks;
   bool reduces = rondo_plan_reduces(q->kind), gathers = q->kind != RONDO_REDUCE_SCATTER;
   int between = rondo_plan_base(q->kind) | (reduces ? RECV_REDUCE_COPY | RONDO_PRIM_FINAL : COPY);
-  ring_peers_set(plan, rank, n);
+  plan->by_place = rondo_plan_has_parts(q->kind) && q->topology && q->topology->order;
+  ring_peers_set(q, rank, plan);
   if (reduces) {
     op_append(plan, SEND, 1, ring_before(rank, 1, n));
     op_append(plan, plan->keeps_sums ? RECV_REDUCE_COPY_SEND : RECV_REDUCE_SEND, n - 2,
@@ -119,15 +123,80 @@ static void ring_halves_build(const struct rondo_plan_request *q, struct rondo_p
   }
 }
 
-// Down the ring from the rank after the root to the root, which alone writes.
+// The line of a broadcast: from the root through its machine, then through the other machines in
+// turn. Each machine is entered once. That of a reduce is the same with the root's machine last and
+// the root at the end.
+struct line {
+  const struct rondo_plan_topology *topology;
+  uint32_t n;
+  uint32_t first, count; // places of the root's machine
+  uint32_t root;         // of them, the root's
+  bool reduces;
+};
+
+static struct line line_of(const struct rondo_plan_request *q) {
+  const struct rondo_plan_topology *t = q->topology;
+  struct line l = {t,
+                   q->nranks,
+                   0,
+                   q->nranks,
+                   rondo_plan_topology_place(t, q->root),
+                   rondo_plan_reduces(q->kind)};
+  if (t) {
+    const struct rondo_plan_machine *m = &t->machines[rondo_plan_topology_machine_of(t, q->root)];
+    l.first = m->first;
+    l.count = m->rank_count;
+    l.root -= m->first;
+  }
+  return l;
+}
+
+// Step `step` of the line is step `broadcast` of that of a broadcast.
+static uint32_t line_turn(const struct line *l, uint32_t step) {
+  uint32_t others = l->n - l->count;
+  if (!l->reduces)
+    return step;
+  if (step < others)
+    return l->count + step;
+  return step == l->n - 1 ? 0 : step - others + 1;
+}
+
+// The position at a step of the line.
+static uint32_t line_at(const struct line *l, uint32_t step) {
+  uint32_t at = line_turn(l, step);
+  if (at < l->count)
+    at = ring_after(l->root, at, l->count);
+  return rondo_plan_topology_at(l->topology, ring_after(l->first, at, l->n));
+}
+
+// The step of a position.
+static uint32_t line_step(const struct line *l, uint32_t position) {
+  uint32_t others = l->n - l->count;
+  uint32_t at = ring_before(rondo_plan_topology_place(l->topology, position), l->first, l->n);
+  if (at < l->count)
+    at = ring_before(at, l->root, l->count);
+  if (!l->reduces)
+    return at;
+  if (at >= l->count)
+    return at - l->count;
+  return at == 0 ? l->n - 1 : others + at - 1;
+}
+
+// Sends to the next rank of the line, and receives from the one before. Returns the rank's step.
+static uint32_t line_peers_set(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  const struct line l = line_of(q);
+  uint32_t step = line_step(&l, q->rank);
+  if (step < q->nranks - 1)
+    send_peer_set(plan, line_at(&l, step + 1));
+  if (step > 0)
+    recv_peer_set(plan, line_at(&l, step - 1));
+  return step;
+}
+
+// Down the line to the root, which alone writes.
 static void ring_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  uint32_t n = q->nranks;
-  bool first = q->rank == ring_after(q->root, 1, n);
-  if (q->rank != q->root)
-    send_peer_set(plan, ring_after(q->rank, 1, n));
-  if (!first)
-    recv_peer_set(plan, ring_before(q->rank, 1, n));
-  if (first)
+  uint32_t step = line_peers_set(q, plan);
+  if (step == 0)
     op_append(plan, SEND, 1, 0);
   else if (q->rank == q->root)
     op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, 1, 0);
@@ -135,18 +204,13 @@ static void ring_reduce_build(const struct rondo_plan_request *q, struct rondo_p
     op_append(plan, RECV_REDUCE_SEND, 1, 0);
 }
 
-// Down the ring from the root to the rank before it.
+// Down the line from the root.
 static void ring_broadcast_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  uint32_t n = q->nranks;
-  bool last = q->rank == ring_before(q->root, 1, n);
-  if (!last)
-    send_peer_set(plan, ring_after(q->rank, 1, n));
-  if (q->rank != q->root)
-    recv_peer_set(plan, ring_before(q->rank, 1, n));
-  if (q->rank == q->root)
+  uint32_t step = line_peers_set(q, plan);
+  if (step == 0)
     op_append(plan, COPY_SEND, 1, 0);
   else
-    op_append(plan, last ? RECV_COPY : RECV_COPY_SEND, 1, 0);
+    op_append(plan, step == q->nranks - 1 ? RECV_COPY : RECV_COPY_SEND, 1, 0);
 }
 
 // `count` ranks, each `stride` places round the ring from the one before.

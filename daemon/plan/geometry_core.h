@@ -29,8 +29,12 @@ struct rondo_geometry {
   uint64_t listed;      // address of the block's struct rondo_listed; 0: not listed
   uint32_t chunk_elems; // maximum size of a chunk; never 0
   uint32_t chunk_count; // chunks of a loop
-  uint32_t align_elems; // split: chunk sizes are multiples of this, except the last
-  uint32_t reserved;
+  union {
+    uint64_t align_elems; // split: chunk sizes are multiples of this, except the last
+    // Segmented: address of chunk_count × uint32_t, the place in the buffer of each chunk of the
+    // plan; 0: its number.
+    uint64_t order;
+  };
 };
 
 struct rondo_span {
@@ -97,6 +101,11 @@ RONDO_FN struct rondo_span rondo_geometry_place(const struct rondo_geometry *g, 
   span.offset += at;
   span.count = rondo_geometry_min(span.count - at, g->chunk_elems);
   return span;
+}
+
+// The place in the buffer of the plan's chunk `k`. Not for listed chunks.
+RONDO_FN uint32_t rondo_geometry_ordered(const struct rondo_geometry *g, uint32_t k) {
+  return g->segment && g->order ? ((const uint32_t *)(uintptr_t)g->order)[k] : k;
 }
 
 // True if the chunks of a loop lie side by side: also segmented ones, if a loop has whole segments.

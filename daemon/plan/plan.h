@@ -90,6 +90,9 @@ struct rondo_plan {
   uint32_t nranks;
   uint32_t by_value;   // 1: slots carry copies, never references
   uint32_t keeps_sums; // 1: see struct rondo_plan_request
+  // 1: chunk c of the plan is the one of the rank at place c of the order by machines
+  // (plan_topology.h), not of the rank at position c
+  uint32_t by_place;
   struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS]; // last: a copy ends after op_count of them
 };

@@ -29,18 +29,41 @@ static struct room *room_create(uint32_t nranks) {
   return r;
 }
 
-// The number of the machine of a position. A new one is added; until the positions are ordered,
-// `order` has the first position of each machine.
-static uint32_t room_machine(struct room *r, const struct rondo_plan_location *locations,
-                             uint32_t position) {
-  uint32_t count = r->is.machine_count;
-  for (uint32_t i = count; i > 0; i--) // ranks of one machine often follow each other
-    if (locations[r->order[i - 1]].machine == locations[position].machine)
-      return i - 1;
-  r->order[count] = position;
-  r->machines[count].cores = locations[position].cores;
-  r->is.machine_count++;
-  return count;
+struct labelled {
+  uint64_t machine;
+  uint32_t position;
+};
+
+static int labelled_compare(const void *a, const void *b) {
+  const struct labelled *x = a;
+  const struct labelled *y = b;
+  if (x->machine != y->machine)
+    return x->machine < y->machine ? -1 : 1;
+  return x->position < y->position ? -1 : 1;
+}
+
+// Numbers the machines in the order of their first positions. False without memory.
+static bool room_number_machines(struct room *r, const struct rondo_plan_location *locations,
+                                 uint32_t nranks) {
+  struct labelled *list = malloc(nranks * sizeof *list);
+  if (!list)
+    return false;
+  for (uint32_t i = 0; i < nranks; i++)
+    list[i] = (struct labelled){locations[i].machine, i};
+  qsort(list, nranks, sizeof *list, labelled_compare);
+  uint32_t *first_of = r->order; // by position, the first one of its machine
+  for (uint32_t i = 0; i < nranks; i++) {
+    bool is_first = i == 0 || list[i].machine != list[i - 1].machine;
+    uint32_t first = is_first ? list[i].position : first_of[list[i - 1].position];
+    first_of[list[i].position] = first;
+  }
+  free(list);
+  for (uint32_t i = 0; i < nranks; i++) {
+    if (first_of[i] == i)
+      r->machines[r->is.machine_count].cores = locations[i].cores;
+    r->machine_of[i] = first_of[i] == i ? r->is.machine_count++ : r->machine_of[first_of[i]];
+  }
+  return true;
 }
 
 // Orders the positions by machines. Returns true if that is the order of their numbers.
@@ -77,8 +100,11 @@ struct rondo_plan_topology *rondo_plan_topology_create(const struct rondo_plan_l
     return NULL;
   r->is.nranks = nranks;
   r->is.shares_process = true;
+  if (!room_number_machines(r, locations, nranks)) {
+    rondo_plan_topology_destroy(&r->is);
+    return NULL;
+  }
   for (uint32_t i = 0; i < nranks; i++) {
-    r->machine_of[i] = room_machine(r, locations, i);
     r->machines[r->machine_of[i]].rank_count++;
     r->is.shares_process &= locations[i].process == locations[0].process;
   }

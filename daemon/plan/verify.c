@@ -282,11 +282,12 @@ static uint32_t value_wrong(const struct machine *m, const struct symbol *value,
   return RONDO_PLAN_NOWHERE;
 }
 
-// Chunk `index` of an execution of an op.
-static uint32_t chunk_of(const struct rondo_plan *plan, const struct rondo_plan_op *op,
-                         uint32_t repeat, uint32_t index) {
+// Chunk `index` of an execution of an op, as its place in the buffer.
+static uint32_t chunk_of(const struct machine *m, const struct rondo_plan *plan,
+                         const struct rondo_plan_op *op, uint32_t repeat, uint32_t index) {
   uint64_t at = op->first_chunk + (uint64_t)repeat * op->chunk_stride + index;
-  return (uint32_t)(at % plan->chunk_count);
+  uint32_t chunk = (uint32_t)(at % plan->chunk_count);
+  return plan->by_place ? rondo_plan_topology_at(m->what->topology, chunk) : chunk;
 }
 
 static uint32_t input_index(const struct step *step) {
@@ -434,7 +435,7 @@ static bool is_continued(const struct machine *m, const struct step *step, uint3
     bool takes = op->primitive & RONDO_PRIM_RESULT, puts = op->primitive & RONDO_PRIM_COPY;
     uint32_t first = i == step->at.op ? m->members[step->at.rank].repeat + 1 : 0;
     for (uint32_t repeat = first; repeat < op->repeat; repeat++) {
-      uint32_t begin = chunk_of(plan, op, repeat, 0);
+      uint32_t begin = chunk_of(m, plan, op, repeat, 0);
       if (op->primitive & RONDO_PRIM_OUT_BASE)
         begin = 0;
       if ((index + plan->chunk_count - begin) % plan->chunk_count >= op->width)
@@ -543,7 +544,7 @@ static bool slot_put(const struct machine *m, struct step *step, uint32_t first,
 static void slot_refer(const struct machine *m, struct step *step) {
   struct member *me = &m->members[step->at.rank];
   step->at.chunk =
-      chunk_of(&m->what->plans[step->at.rank], step->op, me->repeat, step->sent->first);
+      chunk_of(m, &m->what->plans[step->at.rank], step->op, me->repeat, step->sent->first);
   uint32_t place = reference_place(m->what, step);
   if (place == RONDO_PLAN_NOWHERE || step->sent->count == 0)
     return;
@@ -608,7 +609,7 @@ static struct step member_next(const struct machine *m, uint32_t rank) {
   struct step step = {.op = op};
   step.at.rank = rank;
   step.at.op = me->op;
-  step.at.chunk = chunk_of(&m->what->plans[rank], op, me->repeat, 0);
+  step.at.chunk = chunk_of(m, &m->what->plans[rank], op, me->repeat, 0);
   uint32_t peer = me->repeat * op->peer_stride;
   step.send = op->primitive & RONDO_PRIM_SEND ? me->send[op->send_peer + peer] : NULL;
   step.recv = op->primitive & RONDO_PRIM_RECV ? me->recv[op->recv_peer + peer] : NULL;
@@ -665,7 +666,7 @@ static enum step_result chunks_step(const struct machine *m, struct step *step) 
   if (step->send != NULL && !slot_put(m, step, first, count))
     return STEP_NO_MEMORY;
   for (step->index = first; step->index < first + count; step->index++) {
-    step->at.chunk = chunk_of(plan, step->op, repeat, step->index);
+    step->at.chunk = chunk_of(m, plan, step->op, repeat, step->index);
     if (!chunk_step(m, step))
       return STEP_FAULT;
   }

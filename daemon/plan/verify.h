@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "daemon/plan/plan.h"
+#include "daemon/plan/plan_topology.h"
 
 #define RONDO_PLAN_VERIFY_MAX_RANKS 4096u
 #define RONDO_PLAN_VERIFY_MAX_PARTS 256u // the most ranks if all chunks of a loop are followed
@@ -54,6 +55,7 @@ struct rondo_plan_verify_case {
   // If not 0, only chunk `one_chunk` - 1 of each loop is followed, in groups of any size; not of an
   // all-to-all. No chunk depends on another one, so this proves all that is said above of it.
   uint32_t one_chunk;
+  const struct rondo_plan_topology *topology; // with which the plans were built, or null
 };
 
 // The first fault, and where it is. Fields that do not apply are RONDO_PLAN_NOWHERE.

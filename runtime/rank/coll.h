@@ -70,7 +70,7 @@ struct rondo_coll {
   struct rondo_collective_desc desc;
   uint32_t *members; // ranks of the group, by position
   struct rondo_registration registration;
-  struct rondo_plan *plan;         // made by malloc
+  struct rondo_plan *plan;         // made by malloc; null: not yet
   struct rondo_exchange *exchange; // all-to-all-v with the same counts in each run; else null
   // All-to-all-v whose runs have their own counts: shared memory, the source of their parts; else
   // null.

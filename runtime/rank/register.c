@@ -299,9 +299,24 @@ static uint64_t coll_ops_bytes(const struct rondo_coll *coll) {
   return round_to_vectors(coll->plan->op_count * sizeof coll->plan->ops[0]);
 }
 
+// The ops, and the order of chunks if the plan takes them by place.
+static uint64_t coll_program_bytes(const struct rondo_coll *coll) {
+  uint64_t order = coll->plan->by_place ? coll->plan->nranks * sizeof(uint32_t) : 0;
+  return coll_ops_bytes(coll) + round_to_vectors(order);
+}
+
+// Writes both to zeroed memory.
+static void program_fill(const struct rondo_coll *coll, char *to) {
+  const struct rondo_plan *plan = coll->plan;
+  memcpy(to, plan->ops, plan->op_count * sizeof plan->ops[0]);
+  if (plan->by_place)
+    memcpy(to + coll_ops_bytes(coll), coll->registration.shape.topology->order,
+           plan->nranks * sizeof(uint32_t));
+}
+
 // What is written at registration.
 static uint64_t coll_image_bytes(const struct rondo_coll *coll) {
-  return coll_base_bytes(coll) + (coll->is_late ? 0 : coll_ops_bytes(coll));
+  return coll_base_bytes(coll) + (coll->is_late ? 0 : coll_program_bytes(coll));
 }
 
 static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
@@ -309,15 +324,17 @@ static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
   return coll->block_count * peers * sizeof(struct rondo_endpoint);
 }
 
-// Fills what depends on the plan. `ops`: their address.
-static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t ops,
+// Fills what depends on the plan. `program`: the address of the ops and the order.
+static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t program,
                       struct rondo_context_static *fixed) {
   const struct rondo_registration *r = &coll->registration;
   const struct rondo_plan *plan = coll->plan;
-  fixed->ops = ops;
+  fixed->ops = program;
   fixed->geometry = rondo_shape_geometry(&r->shape, block);
   if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
     fixed->geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_parts_offset(coll, block);
+  if (plan->by_place)
+    fixed->geometry.order = program + coll_ops_bytes(coll);
   fixed->op_count = (uint8_t)plan->op_count;
   fixed->send_peer_count = (uint16_t)plan->send.count;
   uint32_t peers = plan->send.count + plan->recv.count;
@@ -402,11 +419,12 @@ static int registration_load(struct rondo_registration *r) {
   struct rondo_device *device = rank->member.device;
   const uint64_t bytes = coll->block_count * sizeof(struct rondo_context_static);
   struct rondo_context_static *plans = calloc(1, bytes);
+  char *program = calloc(1, coll_program_bytes(coll) + 1);
   coll->late = device->driver->alloc(device, RONDO_MEMORY_DEVICE,
-                                     coll_ops_bytes(coll) + coll_endpoint_bytes(coll) + 1);
+                                     coll_program_bytes(coll) + coll_endpoint_bytes(coll) + 1);
   const uint64_t late = (uint64_t)(uintptr_t)coll->late;
-  int status = plans && late ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
-  r->endpoints = late + coll_ops_bytes(coll);
+  int status = plans && program && late ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+  r->endpoints = late + coll_program_bytes(coll);
   for (uint32_t b = 0; b < coll->block_count && status == RONDO_SUCCESS; b++) {
     static_fill(coll, &plans[b]);
     plan_fill(coll, b, late, &plans[b]);
@@ -415,9 +433,11 @@ static int registration_load(struct rondo_registration *r) {
     status = device->driver->write(
         device, (uint64_t)(uintptr_t)coll->contexts + coll_parts_offset(coll, coll->block_count),
         plans, bytes);
-  if (status == RONDO_SUCCESS)
-    status = device->driver->write(device, late, coll->plan->ops,
-                                   coll->plan->op_count * sizeof coll->plan->ops[0]);
+  if (status == RONDO_SUCCESS) {
+    program_fill(coll, program);
+    status = device->driver->write(device, late, program, coll_program_bytes(coll));
+  }
+  free(program);
   free(plans);
   return status;
 }
@@ -478,8 +498,7 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
                            (struct rondo_listed *)(void *)(image + coll_parts_offset(coll, b)));
   }
   if (!coll->is_late)
-    memcpy(image + coll_base_bytes(coll), coll->plan->ops,
-           coll->plan->op_count * sizeof coll->plan->ops[0]);
+    program_fill(coll, image + coll_base_bytes(coll));
   int status =
       driver->write(rank->member.device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
   uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];

@@ -83,13 +83,15 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
   uint64_t elem_bytes = rondo_dtype_bytes(shape->dtype);
   uint64_t align = ALIGN_BYTES / elem_bytes;
   uint64_t share = divide_up(divide_up(shape->count, shape->blocks), align) * align;
+  bool splits = rondo_plan_splits(shape->kind, shape->algorithm);
   struct rondo_geometry g = {0};
   g.begin = share * block < shape->count ? share * block : shape->count;
   g.end = shape->count - g.begin > share ? g.begin + share : shape->count;
   g.chunk_count = rondo_plan_chunk_count(shape->kind, shape->algorithm, shape->nranks);
-  g.segment = rondo_plan_splits(shape->kind, shape->algorithm) ? 0 : shape->count;
+  g.segment = splits ? 0 : shape->count;
   g.chunk_elems = shape->chunk_elems;
-  g.align_elems = (uint32_t)align;
+  if (splits)
+    g.align_elems = align;
   if (shape->kind == RONDO_BARRIER)
     g.end = g.segment = shape->nranks > 1; // one loop of signals, unless the rank is alone
   if (shape->kind == RONDO_ALL_TO_ALL_V) {

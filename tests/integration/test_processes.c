@@ -4,11 +4,13 @@
 //   test_processes                    all of it, a few rounds of killing
 //   test_processes PATTERN...         of these names
 //   test_processes soak               hundreds of rounds of killing and stopping
-//   test_processes machines COUNT     the same between "machines", which share no memory
+//   test_processes machines COUNT [PATTERN]   the same between "machines", which share no memory
+//   test_processes turns COUNT [PATTERN]      the same, each process on the next machine
 #include <dlfcn.h>
 #include <string.h>
 
 #include "base/atomic.h"
+#include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "tests/integration/processes.h"
@@ -278,6 +280,47 @@ static void opposite_orders_deadlock_without_preemption_alone(void **state) {
   }
 }
 
+// ------------------------------------------------------------------ machines --
+
+static uint32_t machine_of(const struct rondo_family *f, uint32_t rank) {
+  return f->machines ? rondo_family_machine_of(f, rondo_family_process_of(f, rank)) : 0;
+}
+
+// The rank after this one in the order by machines, round the end.
+static uint32_t next_by_machines(const struct rondo_family *f, uint32_t rank) {
+  for (uint32_t m = 0; m <= f->machines; m++)
+    for (uint32_t r = m ? 0 : rank + 1; r < f->ranks; r++)
+      if (machine_of(f, r) == (machine_of(f, rank) + m) % (f->machines ? f->machines : 1))
+        return r;
+  return 0;
+}
+
+// The first collective is registered before the others are known to be there, the second after.
+static void ring_member(struct rondo_family *f, uint32_t rank) {
+  enum { COUNT = 20000 };
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  float *data = calloc(COUNT * (f->ranks + 1), sizeof *data);
+  for (uint64_t id = 1; id <= 2; id++) {
+    struct rondo_collective_desc d = rondo_all_gather(id, COUNT, RONDO_FLOAT32);
+    struct rondo_collective coll;
+    struct rondo_rank *self = NULL;
+    RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_run(ctx, coll, data, data + COUNT, NULL, NULL), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &self), RONDO_SUCCESS);
+    const struct rondo_coll *c = rondo_coll_find(self, coll);
+    RONDO_MEMBER_TRUE(c->members[c->plan->send.listed[0]] == next_by_machines(f, rank));
+    rondo_rank_unpin(ctx);
+  }
+  free(data);
+  rondo_family_close(ctx);
+}
+
+static void rings_follow_machines(void **state) {
+  (void)state;
+  run_family(4, 8, ring_member);
+}
+
 // --------------------------------------------------------------- transports --
 
 // The transport between two ranks of this family: chosen or requested.
@@ -497,6 +540,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", disorder_completes_between_8_processes),
       RONDO_NAMED_TEST("processes", disorder_completes_between_4_processes),
       RONDO_NAMED_TEST("processes", opposite_orders_deadlock_without_preemption_alone),
+      RONDO_NAMED_TEST("processes", rings_follow_machines),
       RONDO_NAMED_TEST("processes", the_transport_is_chosen_for_each_pair),
       RONDO_NAMED_TEST("processes", a_peer_that_refuses_device_memory_gets_host_memory),
       RONDO_NAMED_TEST("processes", a_rank_that_wants_no_window_leaves_its_peer_without),
@@ -516,7 +560,8 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", heartbeats_find_a_stopped_process_long_before_the_peer_timeout),
       RONDO_NAMED_TEST("processes", a_process_stopped_for_a_while_or_slow_is_not),
   };
-  if (argc > 2 && strcmp(argv[1], "machines") == 0) {
+  if (argc > 2 && (strcmp(argv[1], "machines") == 0 || strcmp(argv[1], "turns") == 0)) {
+    rondo_family_in_turn = argv[1][0] == 't';
     rondo_family_machines = (uint32_t)strtoul(argv[2], NULL, 10);
     if (!rondo_machines_open(rondo_family_machines))
       return 77;

@@ -20,6 +20,7 @@
 #define LIFETIME_SECONDS 50u
 
 uint32_t rondo_family_machines;
+uint32_t rondo_family_in_turn;
 
 struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks) {
   struct rondo_config defaults = RONDO_CONFIG_INIT;
@@ -45,7 +46,7 @@ uint32_t rondo_family_process_of(const struct rondo_family *f, uint32_t rank) {
 }
 
 uint32_t rondo_family_machine_of(const struct rondo_family *f, uint32_t process) {
-  return process * f->machines / f->processes;
+  return rondo_family_in_turn ? process % f->machines : process * f->machines / f->processes;
 }
 
 // ------------------------------------------------------------------ members ---

@@ -33,6 +33,9 @@ struct rondo_family {
 
 // The number of machines (machines.h, open) on which later families are.
 extern uint32_t rondo_family_machines;
+// 1: process p of a family is on machine p modulo their number; else the machines are filled one
+// after the other.
+extern uint32_t rondo_family_in_turn;
 
 // A family in shared memory, with the default configuration, on the backend that RONDO_TEST_BACKEND
 // says and as many devices as RONDO_TEST_DEVICES.

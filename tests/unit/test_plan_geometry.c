@@ -24,7 +24,7 @@ static uint64_t random_next(void) {
 static void fail_at(const struct rondo_geometry *g, uint64_t loop, uint32_t k, const char *what) {
   fail_msg("%s: begin %llu end %llu segment %llu chunk %u x %u align %u, loop %llu, chunk %u", what,
            (unsigned long long)g->begin, (unsigned long long)g->end, (unsigned long long)g->segment,
-           g->chunk_elems, g->chunk_count, g->align_elems, (unsigned long long)loop, k);
+           g->chunk_elems, g->chunk_count, (unsigned)g->align_elems, (unsigned long long)loop, k);
 }
 
 // Split: within a loop the chunks follow each other. Returns where the loop ends.
@@ -160,7 +160,7 @@ static void an_empty_range_has_no_loops(void **state) {
   (void)state;
   const uint64_t begins[] = {0, 1, 4096, T40};
   for (size_t i = 0; i < LENGTH(begins); i++) {
-    struct rondo_geometry g = {begins[i], begins[i], 0, 0, 1024, 8, 16, 0};
+    struct rondo_geometry g = {begins[i], begins[i], 0, 0, 1024, 8, {16}};
     assert_true(rondo_geometry_loops(&g) == 0);
     g.segment = begins[i];
     assert_true(rondo_geometry_loops(&g) == 0);
@@ -231,7 +231,7 @@ static void listed_parts_have_a_loop_though_they_are_empty(void **state) {
 // The last loop of a split range shares what is left, instead of leaving ranks without work.
 static void the_last_loop_of_a_split_range_is_shared_evenly(void **state) {
   (void)state;
-  struct rondo_geometry g = {0, 4 * 1024 + 100, 0, 0, 1024, 4, 8, 0};
+  struct rondo_geometry g = {0, 4 * 1024 + 100, 0, 0, 1024, 4, {8}};
   assert_true(rondo_geometry_loops(&g) == 2);
   const uint64_t counts[] = {32, 32, 32, 4}; // 100 elements: a quarter, up to the alignment
   for (uint32_t k = 0; k < 4; k++)

@@ -32,7 +32,7 @@ static struct rondo_plan plans[MORE_RANKS];
 static bool keeps_sums; // of the plans to build
 
 static struct rondo_plan_verify_case case_of(int kind, uint32_t n, uint32_t root) {
-  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL, 0};
+  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL, 0, NULL};
 }
 
 // Plans of `n` ranks that the verifier accepts, for a test to spoil.

@@ -23,11 +23,13 @@ static uint32_t ranks_max;
 
 static struct rondo_plan plans[RONDO_PLAN_VERIFY_MAX_RANKS];
 
-static bool keeps_sums; // of the plans to build
+// Of the plans to build.
+static bool keeps_sums;
+static struct rondo_plan_topology *topology;
 
 static void plans_build(int kind, int algorithm, uint32_t n, uint32_t root) {
   for (uint32_t rank = 0; rank < n; rank++) {
-    struct rondo_plan_request request = {kind, algorithm, rank, n, root, keeps_sums, NULL};
+    struct rondo_plan_request request = {kind, algorithm, rank, n, root, keeps_sums, topology};
     assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
   }
 }
@@ -49,8 +51,8 @@ static void group_prove(int kind, int algorithm, uint32_t n, uint32_t root) {
   uint32_t least = rondo_plan_least_slots(kind, algorithm, n);
   bool is_thorough = n <= THOROUGH_MAX;
   plans_build(kind, algorithm, n, root);
-  struct rondo_plan_verify_case what = {kind, n, root,  0,    is_thorough ? LOOPS : 2,
-                                        0,    0, plans, NULL, 0};
+  struct rondo_plan_verify_case what = {kind,  n,    root, 0,       is_thorough ? LOOPS : 2, 0, 0,
+                                        plans, NULL, 0,    topology};
   for (what.slots = least; what.slots <= (is_thorough ? 4 : least); what.slots *= 2) {
     for (what.in_place = 0; what.in_place <= !is_exchange(kind); what.in_place++) {
       for (what.seed = 0; what.seed < (is_thorough ? rondo_test_load(4, 2) : 1); what.seed++)
@@ -197,7 +199,7 @@ static void direct_all_to_all_v_is_proved_for_uneven_pairs(void **state) {
   for (uint32_t n = 1; n <= THOROUGH_MAX; n++) {
     plans_build(RONDO_ALL_TO_ALL_V, RONDO_ALGORITHM_DIRECT, n, 0);
     struct rondo_plan_verify_case what = {
-        RONDO_ALL_TO_ALL_V, n, 0, 1, LOOPS, 0, 0, plans, pairs, 0};
+        RONDO_ALL_TO_ALL_V, n, 0, 1, LOOPS, 0, 0, plans, pairs, 0, NULL};
     for (what.seed = 0; what.seed < rondo_test_load(8, 3); what.seed++) {
       for (uint32_t i = 0; i < n * n; i++)
         pairs[i] = (uint32_t)((random = random * 6364136223846793005u + 1) >> 40) % (LOOPS + 1);
@@ -220,7 +222,8 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
   uint32_t count = sizeof sizes / sizeof *sizes;
   for (uint32_t i = 0; i < (uint32_t)rondo_test_load(count, 5); i++) {
     uint32_t n = sizes[i];
-    struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, n, 0, 1, 2, i % 2, 0, plans, NULL, 0};
+    struct rondo_plan_verify_case what = {
+        RONDO_ALL_REDUCE, n, 0, 1, 2, i % 2, 0, plans, NULL, 0, NULL};
     plans_build(what.kind, RONDO_ALGORITHM_DOUBLING, n, 0);
     assert_proved(&what, "large");
     plans_build(what.kind, RONDO_ALGORITHM_BINOMIAL, n, 0);
@@ -251,7 +254,7 @@ static void chunks_are_proved_one_at_a_time(void **state) {
                                {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_DIRECT}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     for (uint32_t n = 1; n <= FEWER_RANKS; n++) {
-      struct rondo_plan_verify_case what = {all[i][0], n, 0, 2, LOOPS, 0, 0, plans, NULL, 0};
+      struct rondo_plan_verify_case what = {all[i][0], n, 0, 2, LOOPS, 0, 0, plans, NULL, 0, NULL};
       plans_build(all[i][0], all[i][1], n, 0);
       for (what.in_place = 0; what.in_place <= 1; what.in_place++)
         for (what.one_chunk = 1; what.one_chunk <= n; what.one_chunk++)
@@ -272,13 +275,74 @@ static void plans_of_256_ranks_are_proved(void **state) {
                  : is_exchange(kind)     ? 128
                                          : RONDO_PLAN_VERIFY_MAX_PARTS;
     uint32_t root = n * 3 / 10;
-    struct rondo_plan_verify_case what = {kind, n,     root, 2, 1, !is_exchange(kind),
-                                          5,    plans, NULL, 0};
+    struct rondo_plan_verify_case what = {kind, n,     root, 2, 1,   !is_exchange(kind),
+                                          5,    plans, NULL, 0, NULL};
     plans_build(kind, choose(kind, UINT64_MAX, n), n, root);
     assert_proved(&what, "large");
     plans_build(kind, choose(kind, 0, n), n, root);
     assert_proved(&what, "small");
   }
+}
+
+static const int ring_kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER,
+                                 RONDO_REDUCE, RONDO_BROADCAST};
+
+// Connectors of the plans between different machines.
+static uint32_t links_between_machines(uint32_t n) {
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < n; rank++)
+    for (uint32_t i = 0; i < plans[rank].send.count; i++) {
+      uint32_t to = rondo_plan_peer(&plans[rank], &plans[rank].send, i);
+      count += rondo_plan_topology_machine_of(topology, rank) !=
+               rondo_plan_topology_machine_of(topology, to);
+    }
+  return count;
+}
+
+// Proves the rings of `n` ranks on the machines `on`. A ring enters each machine once, and a line
+// each but the first.
+static void placed_rings_prove(const uint32_t *on, uint32_t n) {
+  struct rondo_plan_location at[RONDO_PLAN_VERIFY_MAX_PARTS];
+  for (uint32_t i = 0; i < n; i++)
+    at[i] = (struct rondo_plan_location){.machine = on[i], .process = i, .cores = 1};
+  topology = rondo_plan_topology_create(at, n);
+  assert_non_null(topology);
+  for (size_t k = 0; k < sizeof ring_kinds / sizeof *ring_kinds; k++) {
+    bool is_line = rondo_plan_is_rooted(ring_kinds[k]);
+    for (uint32_t root = 0; root < (is_line ? n : 1); root += n <= 8 ? 1 : 1 + n / 3) {
+      group_prove(ring_kinds[k], RONDO_ALGORITHM_RING, n, root);
+      uint32_t expected = topology->machine_count - (is_line || topology->machine_count == 1);
+      if (n > 1)
+        assert_int_equal(links_between_machines(n), expected);
+    }
+  }
+  rondo_plan_topology_destroy(topology);
+  topology = NULL;
+}
+
+// Every placement of up to five ranks on three machines, and some of many ranks.
+static void rings_enter_each_machine_once(void **state) {
+  (void)state;
+  static const uint32_t many[] = {8, 12, 33, 64};
+  uint32_t on[RONDO_PLAN_VERIFY_MAX_PARTS];
+  uint64_t random = 1;
+  for (uint32_t n = 1, count = 3; n <= 5; n++, count *= 3)
+    for (uint32_t k = 0; k < count; k++) {
+      for (uint32_t i = 0, rest = k; i < n; i++, rest /= 3)
+        on[i] = rest % 3;
+      placed_rings_prove(on, n);
+    }
+  for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+    for (uint32_t machines = 2; machines <= 8; machines *= 2)
+      for (int how = 0; how < 3; how++) { // in turn, in a row, at random
+        for (uint32_t r = 0; r < many[i]; r++) {
+          random = random * 6364136223846793005u + 1;
+          on[r] = how == 0   ? r % machines
+                  : how == 1 ? r * machines / many[i]
+                             : (uint32_t)(random >> 40) % machines;
+        }
+        placed_rings_prove(on, many[i]);
+      }
 }
 
 // Fewer slots than the least deadlock, so the number is not merely safe but right.
@@ -289,7 +353,7 @@ static void one_slot_fewer_than_the_least_deadlocks(void **state) {
     for (uint32_t n = kinds[i] == RONDO_ALL_REDUCE ? 2 : 3; n <= THOROUGH_MAX; n++) {
       assert_int_equal(rondo_plan_least_slots(kinds[i], RONDO_ALGORITHM_RING, n), 2);
       plans_build(kinds[i], RONDO_ALGORITHM_RING, n, 0);
-      struct rondo_plan_verify_case what = {kinds[i], n, 0, 1, 1, 0, n % 3, plans, NULL, 0};
+      struct rondo_plan_verify_case what = {kinds[i], n, 0, 1, 1, 0, n % 3, plans, NULL, 0, NULL};
       struct rondo_plan_verify_report report;
       assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
       assert_non_null(strstr(report.message, "deadlock: waits for room"));
@@ -297,7 +361,7 @@ static void one_slot_fewer_than_the_least_deadlocks(void **state) {
   }
   assert_int_equal(rondo_plan_least_slots(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, 2), 2);
   plans_build(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, 2, 0);
-  struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, 2, 0, 1, 1, 0, 0, plans, NULL, 0};
+  struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, 2, 0, 1, 1, 0, 0, plans, NULL, 0, NULL};
   struct rondo_plan_verify_report report;
   assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
   assert_non_null(strstr(report.message, "deadlock: waits for room"));
@@ -324,7 +388,8 @@ static void plans_with_several_peers_can_be_proved(void **state) {
   for (uint32_t n = 2; n <= 16; n++) {
     for (uint32_t rank = 0; rank < n; rank++)
       direct_gather_build(rank, n, &plans[rank]);
-    struct rondo_plan_verify_case what = {RONDO_ALL_GATHER, n, 0, 1, LOOPS, 0, 0, plans, NULL, 0};
+    struct rondo_plan_verify_case what = {
+        RONDO_ALL_GATHER, n, 0, 1, LOOPS, 0, 0, plans, NULL, 0, NULL};
     for (what.in_place = 0; what.in_place <= 1; what.in_place++) {
       for (what.seed = 0; what.seed < 4; what.seed++)
         assert_proved(&what, "direct");
@@ -339,21 +404,21 @@ static void refuses_cases_that_are_out_of_range(void **state) {
   parts[0] = plans[0];
   plans_build(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 2, 0);
   const struct rondo_plan_verify_case bad[] = {
-      {-1, 2, 0, 1, 1, 0, 0, plans, NULL, 0},
-      {RONDO_KIND_COUNT, 2, 0, 1, 1, 0, 0, plans, NULL, 0},
-      {RONDO_BROADCAST, 0, 0, 1, 1, 0, 0, plans, NULL, 0},
-      {RONDO_BROADCAST, RONDO_PLAN_VERIFY_MAX_RANKS + 1, 0, 1, 1, 0, 0, plans, NULL, 0},
-      {RONDO_ALL_REDUCE, RONDO_PLAN_VERIFY_MAX_PARTS + 1, 0, 2, 1, 0, 0, parts, NULL, 0},
-      {RONDO_BROADCAST, 2, 2, 1, 1, 0, 0, plans, NULL, 0},
-      {RONDO_BROADCAST, 2, 0, 0, 1, 0, 0, plans, NULL, 0},
-      {RONDO_BROADCAST, 2, 0, 1, 0, 0, 0, plans, NULL, 0},
-      {RONDO_ALL_TO_ALL, 2, 0, 1, 1, 1, 0, plans, NULL, 0},
-      {RONDO_SEND_RECV, 3, 0, 1, 1, 0, 0, plans, NULL, 0},
-      {RONDO_GATHER, 2, 2, 1, 1, 0, 0, plans, NULL, 0},
-      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, plans, NULL, 2},
-      {RONDO_ALL_TO_ALL, 2, 0, 1, 1, 0, 0, plans, NULL, 1},
-      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, plans, (const uint32_t[]){1, 1, 1, 1}, 0},
-      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, NULL, NULL, 0}};
+      {-1, 2, 0, 1, 1, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_KIND_COUNT, 2, 0, 1, 1, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_BROADCAST, 0, 0, 1, 1, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_BROADCAST, RONDO_PLAN_VERIFY_MAX_RANKS + 1, 0, 1, 1, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_ALL_REDUCE, RONDO_PLAN_VERIFY_MAX_PARTS + 1, 0, 2, 1, 0, 0, parts, NULL, 0, NULL},
+      {RONDO_BROADCAST, 2, 2, 1, 1, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_BROADCAST, 2, 0, 0, 1, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_BROADCAST, 2, 0, 1, 0, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_ALL_TO_ALL, 2, 0, 1, 1, 1, 0, plans, NULL, 0, NULL},
+      {RONDO_SEND_RECV, 3, 0, 1, 1, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_GATHER, 2, 2, 1, 1, 0, 0, plans, NULL, 0, NULL},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, plans, NULL, 2, NULL},
+      {RONDO_ALL_TO_ALL, 2, 0, 1, 1, 0, 0, plans, NULL, 1, NULL},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, plans, (const uint32_t[]){1, 1, 1, 1}, 0, NULL},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, NULL, NULL, 0, NULL}};
   struct rondo_plan_verify_report report;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
     assert_int_equal(rondo_plan_verify(&bad[i], &report), RONDO_ERR_INVALID);
@@ -377,6 +442,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(bruck_all_gather_is_proved),
       cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
+      cmocka_unit_test(rings_enter_each_machine_once),
       cmocka_unit_test(ring_all_gather_is_proved),
       cmocka_unit_test(ring_reduce_scatter_is_proved),
       cmocka_unit_test(ring_reduce_is_proved_for_every_root),
