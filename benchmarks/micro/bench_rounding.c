@@ -17,7 +17,9 @@
 
 #include "daemon/core/convert_core.h"
 #include "daemon/plan/build.h"
+#include "daemon/plan/cost.h"
 #include "tools/kit/options.h"
+#include "tools/kit/thread_group.h"
 
 #define MAX_RANKS 64u
 #define TIMEOUT_NS INT64_C(60000000000)
@@ -138,8 +140,11 @@ static void bench_compare(const struct bench *b, struct errors *library, struct 
 }
 
 static const char *algorithm_name(const struct bench *b) {
-  const struct rondo_plan_request request = {.kind = RONDO_ALL_REDUCE, .nranks = b->ranks};
-  return rondo_plan_algorithm_name(rondo_plan_choose(&request, b->count * sizeof(uint16_t)));
+  const struct rondo_cost_query query = {.kind = RONDO_ALL_REDUCE,
+                                         .nranks = b->ranks,
+                                         .bytes = b->count * sizeof(uint16_t),
+                                         .cores = rondo_kit_core_count()};
+  return rondo_plan_algorithm_name(rondo_cost_choose(&rondo_cost_defaults, &query).algorithm);
 }
 
 static void row_print(struct bench *b, const char *inputs, const struct options *options) {

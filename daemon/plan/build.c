@@ -349,15 +349,17 @@ struct place {
   uint32_t child_count, first_child, child_stride;
 };
 
-// The width: all other ranks if the algorithm is direct, else the least at which two levels hold
-// all.
-static uint32_t tree_width(const struct rondo_plan_request *q) {
+uint32_t rondo_plan_tree_width(uint32_t nranks) {
   uint32_t width = 1;
-  if (q->algorithm == RONDO_ALGORITHM_DIRECT)
-    return q->nranks - 1;
-  while (width * (width + 1) < q->nranks - 1)
+  while (width * (width + 1) < nranks - 1)
     width++;
   return width;
+}
+
+// A direct plan is a tree of one level.
+static uint32_t tree_width(const struct rondo_plan_request *q) {
+  bool is_direct = q->algorithm == RONDO_ALGORITHM_DIRECT;
+  return is_direct ? q->nranks - 1 : rondo_plan_tree_width(q->nranks);
 }
 
 static struct place place_of(const struct rondo_plan_request *q, uint32_t root) {
@@ -616,13 +618,6 @@ static bool request_is_valid(const struct rondo_plan_request *q) {
          q->rank < q->nranks && (!rondo_plan_is_rooted(q->kind) || q->root < q->nranks);
 }
 
-// The algorithm of a kind for large sizes.
-static int algorithm_of(int kind) {
-  if (kind < RONDO_SEND_RECV)
-    return RONDO_ALGORITHM_RING;
-  return kind == RONDO_BARRIER ? RONDO_ALGORITHM_DISSEMINATION : RONDO_ALGORITHM_DIRECT;
-}
-
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
   if (request == NULL || plan == NULL || !request_is_valid(request))
     return RONDO_ERR_INVALID;
@@ -665,44 +660,3 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
 }
 
 bool rondo_plan_is_by_value(int algorithm) { return algorithm == RONDO_ALGORITHM_DOUBLING; }
-
-// The most ranks of a direct small collective.
-static uint32_t direct_max_ranks(int kind) {
-  if (kind == RONDO_REDUCE)
-    return RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS;
-  if (kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST)
-    return RONDO_PLAN_DIRECT_MAX_RANKS;
-  return RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS;
-}
-
-struct rondo_plan_choice rondo_plan_choice_make(const struct rondo_plan_request *request,
-                                                uint64_t bytes) {
-  const int kind = request->kind;
-  const uint32_t nranks = request->nranks;
-  struct rondo_plan_choice choice = {algorithm_of(kind), RONDO_PLAN_RULE_ONLY, 0};
-  uint32_t most = direct_max_ranks(kind);
-  if (kind >= RONDO_SEND_RECV)
-    return choice;
-  if (nranks < 2) {
-    choice.rule = RONDO_PLAN_RULE_ALONE;
-  } else if (bytes > RONDO_PLAN_SMALL_BYTES) {
-    choice.rule = RONDO_PLAN_RULE_LARGE;
-    choice.limit = RONDO_PLAN_SMALL_BYTES;
-  } else if (nranks == 2) {
-    choice.rule = RONDO_PLAN_RULE_PAIR;
-    if (kind == RONDO_ALL_REDUCE)
-      choice.algorithm = RONDO_ALGORITHM_DOUBLING;
-  } else if (nranks <= most) {
-    choice = (struct rondo_plan_choice){RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, most};
-  } else {
-    choice.rule = RONDO_PLAN_RULE_MANY;
-    choice.limit = most;
-    if (kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST)
-      choice.algorithm = RONDO_ALGORITHM_TREE;
-  }
-  return choice;
-}
-
-int rondo_plan_choose(const struct rondo_plan_request *request, uint64_t bytes) {
-  return rondo_plan_choice_make(request, bytes).algorithm;
-}

@@ -48,41 +48,9 @@ uint32_t rondo_plan_most_width(int algorithm, uint32_t nranks);
 // proof).
 uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 
-// A collective is small if its descriptor's count is at most this many bytes.
-#define RONDO_PLAN_SMALL_BYTES 8192u
-
-// A small collective uses the direct algorithm in groups of at most this many ranks. All-gather and
-// reduce-scatter need a connector for each pair of ranks then (PAIRS), the others one for each
-// rank. In larger groups all-reduce and broadcast use the tree.
-#define RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS 16u
-#define RONDO_PLAN_DIRECT_MAX_RANKS 64u
-#define RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS 128u
-
-// Chooses the algorithm for a collective of `bytes`, the descriptor's count in bytes. Reads kind,
-// nranks and topology of the request, which are the same on every rank, and nothing else. So all
-// ranks choose the same.
-int rondo_plan_choose(const struct rondo_plan_request *request, uint64_t bytes);
-
-// The rule that decides which algorithm is used.
-enum rondo_plan_rule {
-  RONDO_PLAN_RULE_ONLY = 0,  // the kind has one algorithm
-  RONDO_PLAN_RULE_ALONE = 1, // a group of one rank
-  RONDO_PLAN_RULE_LARGE = 2, // more bytes than the limit
-  RONDO_PLAN_RULE_PAIR = 3,  // small, and a group of two ranks
-  RONDO_PLAN_RULE_FEW = 4,   // small, and no more ranks than the limit
-  RONDO_PLAN_RULE_MANY = 5,  // small, and more ranks than the limit
-  RONDO_PLAN_RULE_FORCED = 6 // the caller names the algorithm
-};
-
-struct rondo_plan_choice {
-  int algorithm;  // enum rondo_algorithm
-  int rule;       // enum rondo_plan_rule
-  uint64_t limit; // bytes or ranks that the rule compares with; 0: none
-};
-
-// Makes the same choice, and says why.
-struct rondo_plan_choice rondo_plan_choice_make(const struct rondo_plan_request *request,
-                                                uint64_t bytes);
+// The children of the root of a tree of two levels: the least number with which the levels hold all
+// ranks. `nranks` is at least 2.
+uint32_t rondo_plan_tree_width(uint32_t nranks);
 
 // True if a rank may overwrite what it has sent before it knows that the peer has read it.
 // Connectors must then carry copies, not references.

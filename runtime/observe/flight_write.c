@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "daemon/plan/build.h"
+#include "daemon/plan/cost.h"
 #include "runtime/observe/flight_write.h"
 #include "runtime/observe/snapshot.h"
 #include "runtime/rank/coll.h"
@@ -109,6 +110,8 @@ static void descriptor_print(const struct rondo_flight_event *e, FILE *out) {
     fprintf(out, "\"op\": \"%s\", ", rondo_redop_name(t->redop));
   if (rondo_plan_is_rooted(kind))
     fprintf(out, "\"root\": %u, ", t->root);
+  fprintf(out, "\"algorithm\": \"%s\", \"rule\": \"%s\", ", rondo_plan_algorithm_name(t->algorithm),
+          rondo_plan_rule_name(t->rule));
 }
 
 static void run_print(const struct capture *c, const struct rondo_flight_event *e, FILE *out) {

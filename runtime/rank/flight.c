@@ -26,7 +26,7 @@ struct rondo_flight_tag rondo_flight_tag_make(const struct rondo_collective_desc
   struct rondo_flight_tag tag = {.id = desc->id, .handle = handle, .count = desc->count};
   tag.group = group_hash(members, member_count, rank_count);
   tag.root = desc->root;
-  tag.kind = (uint32_t)desc->kind;
+  tag.kind = (uint16_t)desc->kind;
   tag.dtype = (uint16_t)desc->dtype;
   tag.redop = (uint16_t)desc->redop;
   return tag;

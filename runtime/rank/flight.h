@@ -30,7 +30,9 @@ struct rondo_flight_tag {
   uint64_t count;
   uint32_t group; // the same number on all its ranks; 0: all ranks in order
   uint32_t root;
-  uint32_t kind;
+  uint16_t kind;
+  uint8_t algorithm; // enum rondo_algorithm
+  uint8_t rule;      // why this algorithm: enum rondo_plan_rule
   uint16_t dtype, redop;
 };
 

@@ -393,6 +393,17 @@ static struct rondo_coll *coll_of(struct rondo_registration *r) {
   return (struct rondo_coll *)((char *)r - offsetof(struct rondo_coll, registration));
 }
 
+// What the cost model must know of the members. It is the same on all of them.
+static void limits_place(const struct rondo_rank *rank, struct rondo_shape_limits *limits) {
+  rondo_cost_query_place(&limits->place, limits->topology);
+  if (rank->member.is_manual)
+    limits->place.cores = 0; // the same on every machine, so that a failure can be replayed
+  if (rank->member.device->driver->reach) {
+    limits->place.link = RONDO_COST_NVLINK;
+    limits->place.cores = UINT32_MAX; // the blocks of all ranks run at the same time
+  }
+}
+
 // Decides the shape. Without a topology the number of blocks is right, and nothing else counts.
 static void registration_shape(struct rondo_registration *r) {
   const struct rondo_rank *rank = r->home;
@@ -403,6 +414,7 @@ static void registration_shape(struct rondo_registration *r) {
     limits.algorithms[r->desc->kind] = rank->algorithms[r->desc->kind];
   limits.shares_memory = !rank->job->membership && !rank->member.device->driver->reach;
   limits.topology = r->shape.topology;
+  limits_place(rank, &limits);
   r->shape = rondo_shape_make(r->desc, r->nranks, &limits);
 }
 
@@ -657,6 +669,8 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   *handle = coll_handle(coll);
   coll->tag = rondo_flight_tag_make(&coll->desc, handle->handle, coll->members,
                                     coll->registration.nranks, rank->cfg.rank_count);
+  coll->tag.algorithm = (uint8_t)coll->registration.shape.algorithm;
+  coll->tag.rule = (uint8_t)coll->registration.shape.rule;
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_REGISTERED, &coll->tag);
   rondo_lock_give(&rank->lock);
   return RONDO_SUCCESS;

@@ -5,11 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/plan/cost.h"
 #include "daemon/plan/geometry_core.h"
 #include <rondo/rondo.h>
 
 struct rondo_shape {
   int kind, dtype, algorithm;
+  int rule; // why this algorithm: enum rondo_plan_rule
   uint32_t nranks, root;
   uint32_t blocks; // that take part
   uint32_t chunk_elems;
@@ -34,6 +36,8 @@ struct rondo_shape_limits {
   struct rondo_plan_topology *topology; // of the members, or null; becomes that of the shape
   bool shares_memory; // all members are threads of this process, and can read each other's buffers
   uint32_t is_mapped; // tests only: connectors behave as between processes
+  const struct rondo_cost_model *model; // decides the algorithm; null: rondo_cost_defaults
+  struct rondo_cost_query place;        // link, machines and cores of the members
   // By kind: 1 + the algorithm that is used (enum rondo_algorithm). 0: the choice.
   uint8_t algorithms[RONDO_KIND_COUNT];
 };

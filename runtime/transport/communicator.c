@@ -33,6 +33,19 @@ static uint32_t or_default(uint32_t value, uint32_t fallback) { return value ? v
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
+static struct rondo_plan_choice shape_choose(const struct rondo_collective_desc *desc,
+                                             uint32_t nranks,
+                                             const struct rondo_shape_limits *limits) {
+  struct rondo_cost_query query = limits->place;
+  query.kind = desc->kind;
+  query.nranks = nranks;
+  query.bytes = desc->count * rondo_dtype_bytes(desc->dtype);
+  uint8_t forced = limits->algorithms[desc->kind];
+  if (forced)
+    return (struct rondo_plan_choice){forced - 1, RONDO_PLAN_RULE_FORCED, 0};
+  return rondo_cost_choose(limits->model ? limits->model : &rondo_cost_defaults, &query);
+}
+
 struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
                                     const struct rondo_shape_limits *limits) {
   uint64_t elem_bytes = rondo_dtype_bytes(desc->dtype);
@@ -42,11 +55,10 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
   shape.root = desc->root;
   shape.count = desc->count;
-  uint8_t forced = limits->algorithms[desc->kind];
+  struct rondo_plan_choice choice = shape_choose(desc, nranks, limits);
+  shape.algorithm = choice.algorithm;
+  shape.rule = choice.rule;
   shape.topology = limits->topology;
-  const struct rondo_plan_request request = {
-      .kind = desc->kind, .nranks = nranks, .topology = limits->topology};
-  shape.algorithm = forced ? forced - 1 : rondo_plan_choose(&request, bytes);
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
   int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING && desc->kind != RONDO_BARRIER;
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);

@@ -37,7 +37,7 @@ def check_kinds():
                 assert "the plans of all ranks are right" in text
                 assert text.count("\n  op ") == len(found["ops"])
                 for name, value in found["cost"].items():
-                    if name != "build_us":
+                    if name not in ("build_us", "choose_us"):
                         rows = [line.split() for line in text.split("\n")]
                         assert [name, str(value)] in rows, text
 
@@ -45,29 +45,52 @@ def check_kinds():
 def check_costs():
     """The costs that docs/algorithms.md has."""
     expected = [
-        # arguments, algorithm, constant, dependent_hops, sends, bytes
-        (("all_reduce", 4, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 6, 6, 1536 * KiB),
-        (("all_reduce", 3, 8192), "direct", "RONDO_PLAN_DIRECT_MAX_RANKS", 4, 2, 2 * 8192),
-        (("all_reduce", 100, 8, "--rank", 99), "tree", "RONDO_PLAN_DIRECT_MAX_RANKS", 37, 1, 8),
-        (("all_reduce", 2, 8), "doubling", None, 1, 1, 8),
-        (("all_gather", 5, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 4, 4, 4096 * KiB),
-        (("all_gather", 17, 8), "ring", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 16, 16, 128),
-        (("reduce_scatter", 16, 8), "direct", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 15, 15, 120),
-        (("reduce", 128, 8, "--rank", 1), "direct", "RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS",
-         127, 1, 8),
-        (("broadcast", 6, "1M", "--root", 2, "--rank", 1), "ring", "RONDO_PLAN_SMALL_BYTES",
-         5, 0, 0),
-        (("alltoall", 8, 10), "direct", None, 7, 7, 70),
-        (("barrier", 9, 0), "dissemination", None, 4, 4, 0),
-        (("send_recv", 2, 64), "direct", None, 1, 1, 64),
+        # arguments, algorithm, dependent_hops, sends, bytes
+        (("all_reduce", 4, "1M"), "ring", 6, 6, 1536 * KiB),
+        (("all_reduce", 3, 8192), "direct", 4, 2, 2 * 8192),
+        (("all_reduce", 100, 8, "--rank", 99), "tree", 37, 1, 8),
+        (("all_reduce", 2, 8), "doubling", 1, 1, 8),
+        (("all_gather", 5, "1M"), "ring", 4, 4, 4096 * KiB),
+        (("all_gather", 17, 8), "ring", 16, 16, 128),
+        (("reduce_scatter", 16, 8), "direct", 15, 15, 120),
+        (("reduce", 128, 8, "--rank", 1), "direct", 127, 1, 8),
+        (("broadcast", 6, "1M", "--root", 2, "--rank", 1), "ring", 5, 0, 0),
+        (("alltoall", 8, 10), "direct", 7, 7, 70),
+        (("barrier", 9, 0), "dissemination", 4, 4, 0),
+        (("send_recv", 2, 64), "direct", 1, 1, 64),
     ]
-    for arguments, algorithm, constant, hops, sends, count in expected:
-        found = plan(*arguments)
+    for arguments, algorithm, hops, sends, count in expected:
+        found = plan(*arguments, "--algo", algorithm)
         assert found["algorithm"] == algorithm, found
-        assert found["why"].get("constant") == constant, found
         cost = found["cost"]
         assert (cost["dependent_hops"], cost["sends"], cost["bytes"]) == (hops, sends, count), found
         assert cost["state_bytes"] > 0 and cost["build_us"] >= 0
+
+
+def check_choice():
+    """The chosen one is the fastest candidate, and what the model assumes of each is true."""
+    for kind in KINDS:
+        for ranks in (2,) if kind == "send_recv" else (2, 3, 7, 8, 33):
+            for size in ("0",) if kind == "barrier" else ("8", "64K"):
+                for cores in ((), ("--cores", 2)):
+                    found = plan(kind, ranks, size, *cores)
+                    candidates = found["candidates"]
+                    times = [c["predicted_us"] for c in candidates]
+                    assert times == sorted(times) and times[0] > 0, found
+                    chosen = [c for c in candidates if c["is_chosen"]]
+                    assert [c["algorithm"] for c in chosen] == [found["algorithm"]], found
+                    allowed = [c for c in candidates if c["may_be_chosen"]] or candidates
+                    assert allowed[0]["predicted_us"] == chosen[0]["predicted_us"], found
+                    assert found["why"]["rule"] == ("least" if len(allowed) > 1 else "only"), found
+            for candidate in candidates:
+                forced = plan(kind, ranks, size, "--algo", candidate["algorithm"])
+                assert forced["cost"]["dependent_hops"] == candidate["dependent_hops"], forced
+    assert "if each rank has a core (--cores)" in plan("all_reduce", 64, 8)["why"]["text"]
+    assert "if all ranks share 2 cores" in plan("all_reduce", 64, 8, "--cores", 2)["why"]["text"]
+    text = run("all_reduce", 64, 8, "--link", "network").stdout
+    assert "ranks are on several machines" in text and text.count(" chosen\n") == 1, text
+    for ranks, hops in ((64, 14), (1024, 22)):
+        assert plan("all_reduce", ranks, 8)["cost"]["dependent_hops"] <= hops
 
 
 def check_hops():
@@ -88,7 +111,7 @@ def check_hops():
             assert found["cost"]["build_us"] < 1000, found["cost"]
             too_large = algorithm in ("ring", "halving") and ranks > 256
             assert found["verified"] is (None if too_large else True), found["verified"]
-    text = run("all_reduce", 1024, "1M").stdout
+    text = run("all_reduce", 1024, "1M", "--algo", "ring").stdout
     assert "too many ranks and chunks to verify" in text, text
 
 
@@ -123,7 +146,7 @@ def check_refusals():
         ("RANKS of all_reduce is a number from 1 to 4096, not '0'", ("all_reduce", 0, 8)),
         ("RANKS of all_reduce is a number from 1 to 4096, not '4097'", ("all_reduce", 4097, 8)),
         ("RANKS of all_gather by ring is a number from 1 to 1024, not '1025'",
-         ("all_gather", 1025, 8)),
+         ("all_gather", 1025, 8, "--algo", "ring")),
         ("RANKS of send_recv is a number from 1 to 2, not '3'", ("send_recv", 3, 8)),
         ("RANKS of all_reduce is a number from 1 to 4096, not 'two'", ("all_reduce", "two", 8)),
         ("BYTES is a size such as 8, 64K or 1.5M, not 'many'", ("all_reduce", 2, "many")),
@@ -144,6 +167,7 @@ def check_refusals():
 
 check_kinds()
 check_costs()
+check_choice()
 check_hops()
 check_algorithms()
 check_ops()

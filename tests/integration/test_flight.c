@@ -136,6 +136,8 @@ static void holds_the_last_events_and_says_how_many_are_gone(void **state) {
   assert_true(completed <= RING && completed > RING / 4);
   assert_int_equal(number_in(last, "run"), 3 * RING - 1);
   assert_int_equal(number_in(last, "collective"), 7);
+  assert_string_equal(json_string_value(json_object_get(last, "algorithm")), "ring");
+  assert_string_equal(json_string_value(json_object_get(last, "rule")), "alone");
   assert_true(number_in(last, "submitted_ns") > 0);
   assert_true(number_in(last, "completed_ns") >= number_in(last, "started_ns"));
   assert_int_equal(lines_saying(lines, "state", "submitted", NULL), 0);

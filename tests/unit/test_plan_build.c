@@ -36,15 +36,6 @@ static struct rondo_plan plan_of(int kind, int algorithm, uint32_t rank, uint32_
   return plan;
 }
 
-static struct rondo_plan_choice choice_make(int kind, uint64_t bytes, uint32_t n) {
-  const struct rondo_plan_request request = {.kind = kind, .nranks = n};
-  return rondo_plan_choice_make(&request, bytes);
-}
-
-static int choose(int kind, uint64_t bytes, uint32_t n) {
-  return choice_make(kind, bytes, n).algorithm;
-}
-
 static void assert_ops(const struct rondo_plan *plan, const struct expected_op *ops,
                        uint32_t op_count) {
   assert_int_equal(plan->op_count, op_count);
@@ -439,40 +430,8 @@ static void root_is_ignored_where_there_is_none(void **state) {
   assert_memory_equal(&with, &without, sizeof(with));
 }
 
-static void chooses_the_tree_for_what_is_small_among_many(void **state) {
+static void a_direct_plan_sends_to_each_rank(void **state) {
   (void)state;
-  const uint64_t limit = RONDO_PLAN_SMALL_BYTES;
-  const uint32_t many = RONDO_PLAN_DIRECT_MAX_RANKS + 1;
-  const int kinds[] = {RONDO_ALL_REDUCE, RONDO_BROADCAST};
-  for (size_t i = 0; i < 2; i++) {
-    assert_int_equal(choose(kinds[i], 0, many), RONDO_ALGORITHM_TREE);
-    assert_int_equal(choose(kinds[i], limit, RONDO_MAX_RANKS), RONDO_ALGORITHM_TREE);
-    assert_int_equal(choose(kinds[i], limit + 1, many), RONDO_ALGORITHM_RING);
-    assert_int_equal(choose(kinds[i], UINT64_MAX, many), RONDO_ALGORITHM_RING);
-  }
-  assert_int_equal(choose(RONDO_ALL_REDUCE, limit, 2), RONDO_ALGORITHM_DOUBLING);
-  for (int kind = RONDO_ALL_GATHER; kind <= RONDO_BROADCAST; kind++)
-    assert_int_equal(choose(kind, 4, 2), RONDO_ALGORITHM_RING);
-  assert_int_equal(choose(RONDO_ALL_REDUCE, 4, 1), RONDO_ALGORITHM_RING);
-  for (int kind = RONDO_SEND_RECV; kind < RONDO_BARRIER; kind++)
-    assert_int_equal(choose(kind, 4, 8), RONDO_ALGORITHM_DIRECT);
-  assert_int_equal(choose(RONDO_BARRIER, 0, 8), RONDO_ALGORITHM_DISSEMINATION);
-}
-
-static void small_things_of_few_ranks_go_straight(void **state) {
-  (void)state;
-  const uint64_t limit = RONDO_PLAN_SMALL_BYTES;
-  const uint32_t most[] = {[RONDO_ALL_REDUCE] = RONDO_PLAN_DIRECT_MAX_RANKS,
-                           [RONDO_BROADCAST] = RONDO_PLAN_DIRECT_MAX_RANKS,
-                           [RONDO_ALL_GATHER] = RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS,
-                           [RONDO_REDUCE_SCATTER] = RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS,
-                           [RONDO_REDUCE] = RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS};
-  for (int kind = 0; kind < RONDO_SEND_RECV; kind++) {
-    assert_int_equal(choose(kind, 0, 3), RONDO_ALGORITHM_DIRECT);
-    assert_int_equal(choose(kind, limit, most[kind]), RONDO_ALGORITHM_DIRECT);
-    assert_int_not_equal(choose(kind, limit, most[kind] + 1), RONDO_ALGORITHM_DIRECT);
-    assert_int_equal(choose(kind, limit + 1, most[kind]), RONDO_ALGORITHM_RING);
-  }
   const int kinds[] = {RONDO_ALL_GATHER, RONDO_BROADCAST};
   for (size_t i = 0; i < 2; i++) {
     struct rondo_plan plan = plan_of(kinds[i], RONDO_ALGORITHM_DIRECT, 1, 5, 1);
@@ -513,34 +472,6 @@ static void a_direct_reduction_adds_up_in_the_receive_buffer(void **state) {
   }
 }
 
-// The rule and the limit that decide, where the choice changes.
-static void choice_names_the_rule(void **state) {
-  const uint64_t small = RONDO_PLAN_SMALL_BYTES;
-  const struct {
-    int kind;
-    uint32_t nranks;
-    uint64_t bytes;
-    struct rondo_plan_choice choice;
-  } cases[] = {
-      {RONDO_BARRIER, 9, 0, {RONDO_ALGORITHM_DISSEMINATION, RONDO_PLAN_RULE_ONLY, 0}},
-      {RONDO_ALL_TO_ALL, 1, 1, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_ONLY, 0}},
-      {RONDO_ALL_REDUCE, 1, 8, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_ALONE, 0}},
-      {RONDO_ALL_REDUCE, 4, small + 1, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_LARGE, small}},
-      {RONDO_ALL_REDUCE, 2, small, {RONDO_ALGORITHM_DOUBLING, RONDO_PLAN_RULE_PAIR, 0}},
-      {RONDO_BROADCAST, 2, small, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_PAIR, 0}},
-      {RONDO_REDUCE, 128, small, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, 128}},
-      {RONDO_REDUCE, 129, small, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_MANY, 128}},
-      {RONDO_BROADCAST, 65, small, {RONDO_ALGORITHM_TREE, RONDO_PLAN_RULE_MANY, 64}},
-      {RONDO_ALL_GATHER, 16, small, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, 16}}};
-  (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct rondo_plan_choice got = choice_make(cases[i].kind, cases[i].bytes, cases[i].nranks);
-    assert_int_equal(got.algorithm, cases[i].choice.algorithm);
-    assert_int_equal(got.rule, cases[i].choice.rule);
-    assert_int_equal(got.limit, cases[i].choice.limit);
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ring_all_reduce_is_five_ops_at_any_size),
@@ -553,7 +484,7 @@ int main(void) {
       cmocka_unit_test(doubling_exchanges_sums_at_growing_distances),
       cmocka_unit_test(doubling_fits_the_largest_groups),
       cmocka_unit_test(a_binomial_tree_adds_small_subtrees_first),
-      cmocka_unit_test(small_things_of_few_ranks_go_straight),
+      cmocka_unit_test(a_direct_plan_sends_to_each_rank),
       cmocka_unit_test(a_direct_reduction_adds_up_in_the_receive_buffer),
       cmocka_unit_test(halving_fits_the_largest_groups),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
@@ -563,8 +494,6 @@ int main(void) {
       cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
       cmocka_unit_test(refuses_direct_plans_of_more_ranks_than_peers_have_numbers),
       cmocka_unit_test(root_is_ignored_where_there_is_none),
-      cmocka_unit_test(chooses_the_tree_for_what_is_small_among_many),
-      cmocka_unit_test(choice_names_the_rule),
   };
   return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "daemon/plan/build.h"
+#include "daemon/plan/cost.h"
 #include "daemon/plan/verify.h"
 #include "rondo/status.h"
 #include "rondo/types.h"
@@ -263,9 +264,10 @@ static void chunks_are_proved_one_at_a_time(void **state) {
   }
 }
 
+// Where each rank has a core.
 static int choose(int kind, uint64_t bytes, uint32_t n) {
-  const struct rondo_plan_request request = {.kind = kind, .nranks = n};
-  return rondo_plan_choose(&request, bytes);
+  const struct rondo_cost_query query = {.kind = kind, .nranks = n, .bytes = bytes, .cores = n};
+  return rondo_cost_choose(&rondo_cost_defaults, &query).algorithm;
 }
 
 static void plans_of_256_ranks_are_proved(void **state) {
@@ -277,7 +279,7 @@ static void plans_of_256_ranks_are_proved(void **state) {
     uint32_t root = n * 3 / 10;
     struct rondo_plan_verify_case what = {kind, n,     root, 2, 1,   !is_exchange(kind),
                                           5,    plans, NULL, 0, NULL};
-    plans_build(kind, choose(kind, UINT64_MAX, n), n, root);
+    plans_build(kind, choose(kind, UINT32_MAX, n), n, root);
     assert_proved(&what, "large");
     plans_build(kind, choose(kind, 0, n), n, root);
     assert_proved(&what, "small");

@@ -11,6 +11,7 @@
 #include <rondo/rondo.h>
 
 #include "daemon/plan/build.h"
+#include "daemon/plan/cost.h"
 #include "daemon/plan/verify.h"
 #include "daemon/plan/verify_shape.h"
 #include "tools/kit/clock.h"
@@ -35,10 +36,12 @@ struct info_plan_cost {
   uint64_t bytes;       // in those messages
   uint32_t state_bytes; // memory of the plan: its ops and its peers
   double build_us;      // time to build the plan, the least of many
+  double choose_us;     // time to choose its algorithm, the least of many
 };
 
 struct info_plan {
   struct rondo_plan_request request; // whose plan
+  struct rondo_cost_query query;     // what the choice is made for
   uint64_t bytes;                    // that the descriptor counts
   struct rondo_plan_choice choice;
   struct rondo_plan *plans; // of all ranks
@@ -214,6 +217,17 @@ static double build_time_us(const struct rondo_plan_request *request) {
   return (double)least_ns / 1e3;
 }
 
+static double choose_time_us(const struct rondo_cost_query *query) {
+  uint64_t least_ns = UINT64_MAX;
+  for (uint32_t i = 0; i < BUILDS; i++) {
+    uint64_t start_ns = rondo_kit_now_ns();
+    (void)rondo_cost_choose(&rondo_cost_defaults, query);
+    uint64_t duration_ns = rondo_kit_now_ns() - start_ns;
+    least_ns = duration_ns < least_ns ? duration_ns : least_ns;
+  }
+  return (double)least_ns / 1e3;
+}
+
 // The cost of the plan of `request`, a member of `plans`, for a descriptor that counts `bytes`.
 // Returns false if there is no memory.
 static bool cost_count(const struct rondo_plan_request *request, const struct rondo_plan *plans,
@@ -233,11 +247,11 @@ static bool cost_count(const struct rondo_plan_request *request, const struct ro
 
 // --------------------------------------------------------- why the algorithm -----
 
-static const char *const rule_names[] = {
-    [RONDO_PLAN_RULE_ONLY] = "only",    [RONDO_PLAN_RULE_ALONE] = "alone",
-    [RONDO_PLAN_RULE_LARGE] = "large",  [RONDO_PLAN_RULE_PAIR] = "pair",
-    [RONDO_PLAN_RULE_FEW] = "few",      [RONDO_PLAN_RULE_MANY] = "many",
-    [RONDO_PLAN_RULE_FORCED] = "forced"};
+static const char *const link_names[RONDO_COST_LINKS] = {
+    [RONDO_COST_THREAD] = "threads of one process",
+    [RONDO_COST_SHARED_MEMORY] = "processes of one machine",
+    [RONDO_COST_NVLINK] = "on GPUs with NVLink",
+    [RONDO_COST_NETWORK] = "on several machines"};
 
 static const struct {
   uint32_t flag;
@@ -248,24 +262,10 @@ static const struct {
                        {RONDO_PRIM_IN_BASE, "in_base"}, {RONDO_PRIM_OUT_BASE, "out_base"}};
 #define PRIMITIVES (sizeof primitive_names / sizeof *primitive_names)
 
-// The constant of daemon/plan/build.h that decided; null: none did.
-static const char *constant_name(const struct info_plan *p) {
-  int kind = p->request.kind;
-  if (p->choice.limit == 0)
-    return NULL;
-  if (p->choice.rule == RONDO_PLAN_RULE_LARGE)
-    return "RONDO_PLAN_SMALL_BYTES";
-  if (kind == RONDO_REDUCE)
-    return "RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS";
-  return kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST ? "RONDO_PLAN_DIRECT_MAX_RANKS"
-                                                             : "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS";
-}
+static bool is_shared(const struct info_plan *p) { return p->query.cores < p->query.nranks; }
 
 static void why_write(const struct info_plan *p, char *text) {
-  const char *kind = rondo_kind_name(p->request.kind);
-  const char *constant = constant_name(p);
-  uint64_t bytes = p->bytes, limit = p->choice.limit;
-  uint32_t n = p->request.nranks;
+  char cores[64];
   switch (p->choice.rule) {
   case RONDO_PLAN_RULE_FORCED:
     snprintf(text, WHY_BYTES, "--algo names it");
@@ -273,24 +273,14 @@ static void why_write(const struct info_plan *p, char *text) {
   case RONDO_PLAN_RULE_ALONE:
     snprintf(text, WHY_BYTES, "a group of one rank copies at most");
     break;
-  case RONDO_PLAN_RULE_LARGE:
-    snprintf(text, WHY_BYTES, "%" PRIu64 " bytes are more than %s = %" PRIu64, bytes, constant,
-             limit);
-    break;
-  case RONDO_PLAN_RULE_PAIR:
-    snprintf(text, WHY_BYTES, "%" PRIu64 " bytes are small (at most %u), and there are two ranks",
-             bytes, RONDO_PLAN_SMALL_BYTES);
-    break;
-  case RONDO_PLAN_RULE_FEW:
-  case RONDO_PLAN_RULE_MANY:
-    snprintf(text, WHY_BYTES,
-             "%" PRIu64 " bytes are small (at most %u), and %" PRIu32
-             " ranks are %s than %s = %" PRIu64,
-             bytes, RONDO_PLAN_SMALL_BYTES, n,
-             p->choice.rule == RONDO_PLAN_RULE_FEW ? "no more" : "more", constant, limit);
+  case RONDO_PLAN_RULE_LEAST:
+    snprintf(cores, sizeof cores, "if all ranks share %" PRIu32 " core%s", p->query.cores,
+             p->query.cores > 1 ? "s" : "");
+    snprintf(text, WHY_BYTES, "the least predicted time %s; ranks are %s",
+             is_shared(p) ? cores : "if each rank has a core (--cores)", link_names[p->query.link]);
     break;
   default:
-    snprintf(text, WHY_BYTES, "%s has no other algorithm", kind);
+    snprintf(text, WHY_BYTES, "%s has no other algorithm", rondo_kind_name(p->request.kind));
   }
 }
 
@@ -333,19 +323,41 @@ static json_t *cost_json(const struct info_plan *p) {
   const struct info_plan_cost *c = &p->cost;
   if (is_faulty(p))
     return json_null();
-  return json_pack("{s:i, s:i, s:I, s:i, s:f}", "dependent_hops", c->dependent_hops, "sends",
+  return json_pack("{s:i, s:i, s:I, s:i, s:f, s:f}", "dependent_hops", c->dependent_hops, "sends",
                    c->sends, "bytes", (json_int_t)c->bytes, "state_bytes", c->state_bytes,
-                   "build_us", c->build_us);
+                   "build_us", c->build_us, "choose_us", c->choose_us);
 }
 
 static json_t *why_json(const struct info_plan *p) {
   char text[WHY_BYTES];
   why_write(p, text);
-  json_t *why = json_pack("{s:s, s:s}", "rule", rule_names[p->choice.rule], "text", text);
-  if (constant_name(p))
-    json_object_update_new(why, json_pack("{s:s, s:I}", "constant", constant_name(p), "limit",
-                                          (json_int_t)p->choice.limit));
-  return why;
+  return json_pack("{s:s, s:s}", "rule", rondo_plan_rule_name(p->choice.rule), "text", text);
+}
+
+// All algorithms that have a plan, the fastest first. One that needs too many connectors is no
+// candidate: only --algo and RONDO_ALGO choose it.
+static json_t *candidates_json(const struct info_plan *p) {
+  json_t *all = json_array();
+  for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
+    struct rondo_plan_form form;
+    double time_ns = rondo_cost_predict(&rondo_cost_defaults, &p->query, algorithm);
+    if (!rondo_plan_form_of(p->query.kind, algorithm, p->query.nranks, p->bytes, &form))
+      continue;
+    size_t at = 0;
+    while (at < json_array_size(all) &&
+           json_real_value(json_object_get(json_array_get(all, at), "predicted_us")) <=
+               time_ns / 1e3)
+      at++;
+    json_array_insert_new(
+        all, at,
+        json_pack("{s:s, s:f, s:i, s:I, s:b, s:b}", "algorithm",
+                  rondo_plan_algorithm_name(algorithm), "predicted_us", time_ns / 1e3,
+                  "dependent_hops", (int)form.hops, "messages", (json_int_t)form.messages,
+                  "may_be_chosen",
+                  rondo_cost_is_candidate(p->query.kind, algorithm, p->query.nranks, p->bytes),
+                  "is_chosen", algorithm == p->choice.algorithm));
+  }
+  return all;
 }
 
 // Null if there is no memory.
@@ -358,12 +370,13 @@ static json_t *plan_json(const struct info_plan *p) {
   json_t *connectors =
       json_pack("{s:i, s:i, s:i}", "send", plan->send.count, "recv", plan->recv.count,
                 "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
-  return json_pack("{s:s, s:I, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:s*}", "kind",
-                   rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks,
-                   "rank", q->rank, "root", q->root, "algorithm",
-                   rondo_plan_algorithm_name(q->algorithm), "why", why_json(p), "ops",
-                   ops_json(plan), "connectors", connectors, "cost", cost_json(p), "verified",
-                   verified, "fault", is_faulty(p) ? p->report.message : NULL);
+  return json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s*}",
+                   "kind", rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks",
+                   q->nranks, "rank", q->rank, "root", q->root, "cores", (int)p->query.cores,
+                   "algorithm", rondo_plan_algorithm_name(q->algorithm), "why", why_json(p),
+                   "candidates", candidates_json(p), "ops", ops_json(plan), "connectors",
+                   connectors, "cost", cost_json(p), "verified", verified, "fault",
+                   is_faulty(p) ? p->report.message : NULL);
 }
 
 // ------------------------------------------------------------------------ text ---
@@ -409,6 +422,19 @@ static void cost_print(json_t *cost) {
   }
 }
 
+static void candidates_print(const json_t *candidates) {
+  size_t i;
+  json_t *c;
+  json_array_foreach(candidates, i, c) {
+    printf("  %-18s %-14s %10.3f us%s\n", i == 0 ? "candidates" : "",
+           json_string_value(json_object_get(c, "algorithm")),
+           json_real_value(json_object_get(c, "predicted_us")),
+           json_is_true(json_object_get(c, "is_chosen"))       ? "  chosen"
+           : json_is_true(json_object_get(c, "may_be_chosen")) ? ""
+                                                               : "  only if forced: connectors");
+  }
+}
+
 // `root`: the plan as JSON.
 static void plan_print(const struct info_plan *p, const json_t *root) {
   const struct rondo_plan_request *q = &p->request;
@@ -422,6 +448,7 @@ static void plan_print(const struct info_plan *p, const json_t *root) {
   printf(": %s\n", rondo_plan_algorithm_name(q->algorithm));
   printf("  %-18s %s\n", "why",
          json_string_value(json_object_get(json_object_get(root, "why"), "text")));
+  candidates_print(json_object_get(root, "candidates"));
   for (uint32_t i = 0; i < plan->op_count; i++)
     op_print(i, json_array_get(ops, i));
   if (plan->op_count == 0)
@@ -460,6 +487,8 @@ struct options {
   const char *arguments[ARGUMENT_COUNT];
   const char *rank, *root; // null: 0
   const char *algorithm;   // null: the choice
+  uint32_t cores;          // 0: one a rank
+  int link;                // enum rondo_cost_link
   bool json;
 };
 
@@ -519,7 +548,12 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
     usage_refuse("%s has no root", kind);
   position_read(o->rank, "rank", q->nranks, &q->rank);
   position_read(o->root, "root", q->nranks, &q->root);
-  plan->choice = rondo_plan_choice_make(q, plan->bytes);
+  plan->query = (struct rondo_cost_query){.kind = q->kind,
+                                          .nranks = q->nranks,
+                                          .bytes = plan->bytes,
+                                          .link = o->link,
+                                          .cores = o->cores ? o->cores : q->nranks};
+  plan->choice = rondo_cost_choose(&rondo_cost_defaults, &plan->query);
   if (o->algorithm)
     plan->choice = (struct rondo_plan_choice){rondo_plan_algorithm_find(o->algorithm),
                                               RONDO_PLAN_RULE_FORCED, 0};
@@ -566,7 +600,14 @@ static int plan_make(struct info_plan *plan) {
   // A plan that is wrong may never end.
   if (!is_faulty(plan) && !cost_count(q, plan->plans, plan->bytes, &plan->cost))
     return RONDO_ERR_NO_MEMORY;
+  plan->cost.choose_us = choose_time_us(&plan->query);
   return RONDO_SUCCESS;
+}
+
+static bool link_read(const char *text, void *values) {
+  struct options *o = values;
+  o->link = rondo_cost_link_find(text);
+  return o->link < RONDO_COST_LINKS;
 }
 
 static void options_read(struct options *options, int argc, char **argv) {
@@ -577,6 +618,13 @@ static void options_read(struct options *options, int argc, char **argv) {
        .offset = offsetof(struct options, root)},
       {"algo", 'a', "NAME", "Show this algorithm instead of the one that would be chosen",
        .value = RONDO_KIT_TEXT, .offset = offsetof(struct options, algorithm)},
+      {"cores", 'c', "N",
+       "Cores that all ranks share, for the choice (default: each rank has one). A job takes those "
+       "that the process may use",
+       .value = RONDO_KIT_U32, .offset = offsetof(struct options, cores), .low = 1,
+       .high = UINT32_MAX},
+      {"link", 'l', "thread|shared_memory|nvlink|network",
+       "How ranks reach each other, for the choice (default thread)", .read = link_read},
       {"json", 'j', NULL, "Print JSON", .value = RONDO_KIT_FLAG,
        .offset = offsetof(struct options, json)},
       {0}};
@@ -585,7 +633,8 @@ static void options_read(struct options *options, int argc, char **argv) {
       .read_argument = argument_read,
       .args_doc = "KIND RANKS BYTES",
       .doc =
-          "Prints the plan of a rank: its ops, what they cost, why the algorithm was chosen, and "
+          "Prints the plan of a rank: its ops, what they cost, all algorithms with their predicted "
+          "times, why one was chosen, and "
           "what the verifier says of the plans of all ranks. BYTES is what the descriptor counts: "
           "its count times the size of an element.\v"
           "Exit status: 0 the plans are right; 1 they are not; 2 usage."};
@@ -593,7 +642,7 @@ static void options_read(struct options *options, int argc, char **argv) {
 }
 
 int info_plan_main(int argc, char **argv) {
-  struct options options = {{NULL}, NULL, NULL, NULL, false};
+  struct options options = {.json = false};
   struct info_plan plan = {.bytes = 0};
   static char name[] = "rondo-info plan";
   argv[0] = name;

@@ -1,0 +1,266 @@
+#include "daemon/plan/cost.h"
+
+#include <string.h>
+
+#include "daemon/plan/build.h"
+
+// A larger message is cut into loops (the default of slot_bytes), which follow each other through
+// the plan.
+#define LOOP_BYTES 262144u
+
+// ----------------------------------------------------------------------- forms ---
+//
+// A new algorithm has a line in `forms`. docs/algorithms.md has the same figures as formulas.
+
+static uint32_t log2_floor(uint32_t n) {
+  uint32_t log = 0;
+  while (n >> (log + 1))
+    log++;
+  return log;
+}
+
+static uint32_t log2_ceiling(uint32_t n) { return n > 1 ? log2_floor(n - 1) + 1 : 0; }
+
+static void ring_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  bool is_line = kind == RONDO_REDUCE || kind == RONDO_BROADCAST;
+  form->hops = kind == RONDO_ALL_REDUCE ? 2 * (n - 1) : n - 1;
+  form->steps = is_line ? 1 : form->hops;
+  form->messages = is_line ? n - 1 : (uint64_t)form->hops * n;
+  form->connectors = is_line ? n - 1 : n;
+  if (kind == RONDO_ALL_REDUCE)
+    form->bytes = form->bytes / n + (form->bytes % n > 0);
+}
+
+// A tree of two levels: the root has `width` children, the first of these has the most.
+static void levels_form(int kind, uint32_t n, uint32_t width, struct rondo_plan_form *form) {
+  bool reduces = kind == RONDO_ALL_REDUCE;
+  uint32_t first = (n - 2) / width, last = (n - 1 - width) / width; // children of these children
+  form->hops = width + last + (reduces ? first + width : 0);
+  form->steps = reduces ? 2 * width : width;
+  form->messages = form->connectors = (uint64_t)(n - 1) * (reduces ? 2 : 1);
+}
+
+static void tree_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  levels_form(kind, n, rondo_plan_tree_width(n), form);
+}
+
+static void direct_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  bool all_send = kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER ||
+                  kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V;
+  if (kind == RONDO_ALL_REDUCE) {
+    levels_form(kind, n, n - 1, form);
+    return;
+  }
+  form->hops = form->steps = n - 1;
+  form->messages = form->connectors = all_send ? (uint64_t)n * (n - 1) : n - 1;
+}
+
+static void dissemination_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  (void)kind;
+  form->hops = form->steps = log2_ceiling(n);
+  form->messages = form->connectors = (uint64_t)n * form->hops;
+  form->bytes = 0;
+}
+
+static void doubling_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  (void)kind;
+  uint32_t rounds = log2_floor(n), folded = n - (1u << rounds);
+  form->hops = form->steps = rounds + (folded ? 2 : 0);
+  form->messages = form->connectors = ((uint64_t)rounds << rounds) + 2 * (uint64_t)folded;
+}
+
+static void binomial_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  uint32_t ways = kind == RONDO_ALL_REDUCE ? 2 : 1;
+  form->hops = form->steps = ways * log2_ceiling(n);
+  form->messages = form->connectors = (uint64_t)ways * (n - 1);
+}
+
+// Of at least 2 ranks; `bytes` is set to what the descriptor counts.
+typedef void form_filler(int kind, uint32_t n, struct rondo_plan_form *form);
+static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
+    [RONDO_ALGORITHM_RING] = ring_form,
+    [RONDO_ALGORITHM_TREE] = tree_form,
+    [RONDO_ALGORITHM_DIRECT] = direct_form,
+    [RONDO_ALGORITHM_DISSEMINATION] = dissemination_form,
+    [RONDO_ALGORITHM_DOUBLING] = doubling_form,
+    [RONDO_ALGORITHM_BINOMIAL] = binomial_form};
+
+bool rondo_plan_form_of(int kind, int algorithm, uint32_t nranks, uint64_t bytes,
+                        struct rondo_plan_form *form) {
+  if (nranks == 0 || !rondo_plan_exists(kind, algorithm, nranks))
+    return false;
+  *form = (struct rondo_plan_form){.bytes = bytes};
+  if (nranks > 1)
+    forms[algorithm](kind, nranks, form);
+  return true;
+}
+
+// ------------------------------------------------------------ cost of a message ---
+
+const char *rondo_cost_link_name(int link) {
+  static const char *const names[RONDO_COST_LINKS] = {"thread", "shared_memory", "nvlink",
+                                                      "network"};
+  return link >= 0 && link < RONDO_COST_LINKS ? names[link] : "unknown";
+}
+
+int rondo_cost_link_find(const char *name) {
+  int link = 0;
+  while (link < RONDO_COST_LINKS && strcmp(rondo_cost_link_name(link), name) != 0)
+    link++;
+  return link;
+}
+
+void rondo_cost_query_place(struct rondo_cost_query *q,
+                            const struct rondo_plan_topology *topology) {
+  q->link = !topology || topology->shares_process ? RONDO_COST_THREAD
+            : topology->shares_memory             ? RONDO_COST_SHARED_MEMORY
+                                                  : RONDO_COST_NETWORK;
+  q->machines = rondo_plan_topology_machines(topology);
+  q->cores = q->machine_ranks = 0;
+  for (uint32_t i = 0; topology && i < q->machines; i++) {
+    const struct rondo_plan_machine *m = &topology->machines[i];
+    q->machine_ranks = m->rank_count > q->machine_ranks ? m->rank_count : q->machine_ranks;
+    q->cores = i == 0 || m->cores < q->cores ? m->cores : q->cores;
+  }
+}
+
+static uint32_t query_machines(const struct rondo_cost_query *q) {
+  return q->machines ? q->machines : 1;
+}
+
+static uint32_t query_ranks_per_machine(const struct rondo_cost_query *q) {
+  uint32_t machines = query_machines(q);
+  if (q->machine_ranks)
+    return q->machine_ranks;
+  return q->nranks / machines + (q->nranks % machines > 0);
+}
+
+// The cost of a message at one number of ranks: linear between the measured sizes, and beyond the
+// last one as steep as before it.
+static double row_cost(const struct rondo_cost_model *m, const float *ns, uint64_t bytes) {
+  uint32_t last = m->size_points - 1, k = 1;
+  if (bytes <= m->sizes[0] || last == 0)
+    return ns[0];
+  while (k < last && bytes > m->sizes[k])
+    k++;
+  double slope = ((double)ns[k] - (double)ns[k - 1]) / (m->sizes[k] - m->sizes[k - 1]);
+  if (bytes > m->sizes[k] && slope < 0)
+    return ns[k];
+  return (double)ns[k - 1] + slope * (double)(bytes - m->sizes[k - 1]);
+}
+
+// The row's points of ranks that share cores, or of those that do not: the first, and one after the
+// last.
+static void model_range(const struct rondo_cost_model *m, bool shared, uint32_t *first,
+                        uint32_t *end) {
+  uint32_t few = 0;
+  while (few < m->rank_points && m->ranks[few] <= m->cores)
+    few++;
+  *first = shared ? few : 0;
+  *end = shared ? m->rank_points : few;
+}
+
+static const struct rondo_cost_row *model_row(const struct rondo_cost_model *m, int link, int kind,
+                                              int algorithm) {
+  for (uint32_t i = 0; i < m->row_count; i++)
+    if (m->rows[i].link == link && m->rows[i].kind == kind && m->rows[i].algorithm == algorithm)
+      return &m->rows[i];
+  return NULL;
+}
+
+// The cost of a message of `bytes` between ranks of a machine with `ranks` of them.
+static double message_cost(const struct rondo_cost_model *m, const struct rondo_cost_query *q,
+                           int algorithm, bool shared, uint64_t bytes) {
+  const struct rondo_cost_row *row = model_row(m, q->link, q->kind, algorithm);
+  const struct rondo_cost_line *line = shared ? &m->shared[q->link] : &m->alone[q->link];
+  uint32_t ranks = query_ranks_per_machine(q), i, end;
+  model_range(m, shared, &i, &end);
+  if (!row || i == end)
+    return (double)line->message_ns + (double)line->byte_ns * (double)bytes;
+  while (i + 1 < end && ranks >= m->ranks[i + 1])
+    i++;
+  double low = row_cost(m, row->message_ns[i], bytes);
+  if (i + 1 == end || ranks <= m->ranks[i])
+    return low;
+  double high = row_cost(m, row->message_ns[i + 1], bytes);
+  return low + (high - low) * (ranks - m->ranks[i]) / (m->ranks[i + 1] - m->ranks[i]);
+}
+
+// ------------------------------------------------------------------- prediction ---
+
+// The chain counted in messages. Only the first loop waits for its whole chain; those that follow
+// wait for the busiest rank.
+static double form_chain(const struct rondo_plan_form *form) {
+  uint64_t more = form->bytes > 0 ? (form->bytes - 1) / LOOP_BYTES : 0; // loops after the first
+  return (form->hops + (double)more * form->steps) / (double)(more + 1);
+}
+
+double rondo_cost_predict(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                          int algorithm) {
+  struct rondo_plan_form form;
+  uint32_t cores = q->cores ? q->cores : model->cores;
+  if (!rondo_plan_form_of(q->kind, algorithm, q->nranks, q->bytes, &form))
+    return -1;
+  if (q->nranks == 1)
+    return (double)model->alone[q->link].byte_ns * (double)q->bytes;
+  double chain = form_chain(&form) * message_cost(model, q, algorithm, false, form.bytes);
+  if (query_ranks_per_machine(q) <= cores)
+    return chain;
+  double share = (double)query_ranks_per_machine(q) / q->nranks; // of the busiest machine
+  double work =
+      (double)form.messages * share / cores * message_cost(model, q, algorithm, true, form.bytes);
+  return work > chain ? work : chain;
+}
+
+double rondo_cost_of_message(const struct rondo_cost_query *q, int algorithm, double time_ns) {
+  struct rondo_plan_form form;
+  if (!rondo_plan_form_of(q->kind, algorithm, q->nranks, q->bytes, &form) || q->nranks == 1)
+    return -1;
+  if (query_ranks_per_machine(q) <= q->cores)
+    return time_ns / form_chain(&form);
+  return time_ns * q->cores * q->nranks / query_ranks_per_machine(q) / (double)form.messages;
+}
+
+// ----------------------------------------------------------------------- choice ---
+
+bool rondo_cost_is_candidate(int kind, int algorithm, uint32_t nranks, uint64_t bytes) {
+  struct rondo_plan_form form;
+  if (!rondo_plan_form_of(kind, algorithm, nranks, bytes, &form))
+    return false;
+  uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
+  return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * nranks &&
+         form.connectors * slot_bytes <= (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * nranks;
+}
+
+const char *rondo_plan_rule_name(int rule) {
+  static const char *const names[RONDO_PLAN_RULE_COUNT] = {"only", "alone", "least", "forced"};
+  return rule >= 0 && rule < RONDO_PLAN_RULE_COUNT ? names[rule] : "unknown";
+}
+
+// The first algorithm that has a plan.
+static int first_algorithm(int kind, uint32_t nranks) {
+  int algorithm = 0;
+  while (algorithm < RONDO_ALGORITHM_COUNT - 1 && !rondo_plan_exists(kind, algorithm, nranks))
+    algorithm++;
+  return algorithm;
+}
+
+struct rondo_plan_choice rondo_cost_choose(const struct rondo_cost_model *model,
+                                           const struct rondo_cost_query *q) {
+  struct rondo_plan_choice choice = {first_algorithm(q->kind, q->nranks), RONDO_PLAN_RULE_ONLY, -1};
+  uint32_t candidates = 0;
+  for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
+    if (!rondo_cost_is_candidate(q->kind, algorithm, q->nranks, q->bytes))
+      continue;
+    double time_ns = rondo_cost_predict(model, q, algorithm);
+    if (candidates++ == 0 || time_ns < choice.time_ns) {
+      choice.algorithm = algorithm;
+      choice.time_ns = time_ns;
+    }
+  }
+  if (candidates == 0)
+    choice.time_ns = rondo_cost_predict(model, q, choice.algorithm);
+  else if (candidates > 1)
+    choice.rule = q->nranks == 1 ? RONDO_PLAN_RULE_ALONE : RONDO_PLAN_RULE_LEAST;
+  return choice;
+}

@@ -1,0 +1,136 @@
+// The cost model: how long a collective takes by each algorithm, and so which one is chosen.
+//
+// An algorithm has a *form*: how many messages follow each other, how many there are, and how
+// large they are (rondo_plan_form_of). A *model* says what a message costs. Its constants are those
+// of a link class, a kind and an algorithm, measured at several numbers of ranks and sizes of
+// messages, and interpolated. A model is measured by `rondo-info tune`; rondo_cost_defaults is the
+// one that is compiled in. The time of a collective is
+//
+//   longest chain × cost of a message               if each rank has a core,
+//   max(that, messages of a machine × cost / cores) if ranks share cores.
+//
+// The choice is the candidate with the least time. All arithmetic is exact on all machines or IEEE
+// operations in a fixed order, so ranks with the same model and query choose the same. Pure.
+#ifndef RONDO_DAEMON_PLAN_COST_H
+#define RONDO_DAEMON_PLAN_COST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/plan/plan.h"
+#include "daemon/plan/plan_topology.h"
+
+// How ranks reach each other. A group of several classes has the slowest.
+enum rondo_cost_link {
+  RONDO_COST_THREAD = 0,        // threads of one process
+  RONDO_COST_SHARED_MEMORY = 1, // processes of one machine
+  RONDO_COST_NVLINK = 2,        // GPUs
+  RONDO_COST_NETWORK = 3,       // machines
+  RONDO_COST_LINKS = 4
+};
+
+// The name of a link class, such as "thread", and back: RONDO_COST_LINKS if none has that name.
+const char *rondo_cost_link_name(int link);
+int rondo_cost_link_find(const char *name);
+
+// An algorithm that needs more memory for connectors than this is no candidate, only forced: on
+// average of the ranks so many connectors to other ranks, and so many bytes of payload.
+#define RONDO_COST_MAX_CONNECTORS 17u
+#define RONDO_COST_MAX_PAYLOAD_BYTES (1u << 20)
+
+#define RONDO_COST_MAX_RANKS 5u // numbers of ranks at which a model may be measured
+#define RONDO_COST_MAX_SIZES 8u // sizes of messages
+
+// What a message costs, in nanoseconds. [i][k]: of model->ranks[i] ranks, model->sizes[k] bytes;
+// all are above 0.
+struct rondo_cost_row {
+  uint8_t link, kind, algorithm;
+  float message_ns[RONDO_COST_MAX_RANKS][RONDO_COST_MAX_SIZES];
+};
+
+// Of what a model has no row for: a message of x bytes takes message_ns + x × byte_ns.
+struct rondo_cost_line {
+  float message_ns, byte_ns;
+};
+
+struct rondo_cost_model {
+  uint32_t cores; // of the machine where it was measured. Rows of more ranks have cores that ranks
+                  // share, others have a core for each rank
+  uint32_t rank_points, size_points, row_count;
+  uint64_t digest; // tells models from different files apart; 0: the one that is compiled in
+  uint32_t ranks[RONDO_COST_MAX_RANKS]; // ascending; the first is at most `cores`, the last is more
+  uint32_t sizes[RONDO_COST_MAX_SIZES]; // ascending
+  struct rondo_cost_line alone[RONDO_COST_LINKS];  // each rank has a core
+  struct rondo_cost_line shared[RONDO_COST_LINKS]; // ranks share cores
+  const struct rondo_cost_row *rows;
+};
+
+// The model that is compiled in.
+extern const struct rondo_cost_model rondo_cost_defaults;
+
+// The collective whose algorithm is wanted. Equal on all ranks of the group.
+struct rondo_cost_query {
+  int kind; // enum rondo_kind
+  uint32_t nranks;
+  uint64_t bytes;    // the descriptor's count in bytes
+  int link;          // enum rondo_cost_link
+  uint32_t machines; // on which the ranks are; 0: 1
+  uint32_t cores;    // that the ranks of a machine share; 0: as many as the model's machine has
+  uint32_t machine_ranks; // the most on one machine; 0: they are spread evenly
+};
+
+// Sets link, machines, cores and machine_ranks from the topology of the group: the least cores of
+// any machine. A null topology: threads of one process, which share as many cores as the model's
+// machine has.
+void rondo_cost_query_place(struct rondo_cost_query *q, const struct rondo_plan_topology *topology);
+
+// The messages of a plan, all ranks of the group together.
+struct rondo_plan_form {
+  uint32_t hops;       // of the longest chain in which each message waits for the one before
+  uint32_t steps;      // messages that the busiest rank handles one after the other in a loop
+  uint64_t messages;   // in a loop
+  uint64_t connectors; // in a block
+  uint64_t bytes;      // of a message, all loops together
+};
+
+// Returns false if the algorithm has no plan for that kind and number of ranks. A group of one rank
+// sends nothing.
+bool rondo_plan_form_of(int kind, int algorithm, uint32_t nranks, uint64_t bytes,
+                        struct rondo_plan_form *form);
+
+// The predicted time in nanoseconds; negative if the algorithm cannot run.
+double rondo_cost_predict(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                          int algorithm);
+
+// What a message would have to cost for the collective to take `time_ns` with `cores` cores: the
+// inverse of rondo_cost_predict, for measuring a model.
+double rondo_cost_of_message(const struct rondo_cost_query *q, int algorithm, double time_ns);
+
+// Why an algorithm is used.
+enum rondo_plan_rule {
+  RONDO_PLAN_RULE_ONLY = 0,  // no other one of the kind can run
+  RONDO_PLAN_RULE_ALONE = 1, // a group of one rank
+  RONDO_PLAN_RULE_LEAST = 2, // the least predicted time
+  RONDO_PLAN_RULE_FORCED = 3 // the caller names it
+};
+
+#define RONDO_PLAN_RULE_COUNT 4
+
+const char *rondo_plan_rule_name(int rule); // such as "least"
+
+struct rondo_plan_choice {
+  int algorithm;  // enum rondo_algorithm
+  int rule;       // enum rondo_plan_rule
+  double time_ns; // predicted
+};
+
+// Chooses the algorithm of a collective; of equal times that with the lower number.
+struct rondo_plan_choice rondo_cost_choose(const struct rondo_cost_model *model,
+                                           const struct rondo_cost_query *q);
+
+// True if rondo_cost_choose considers the algorithm: it has a plan, and does not need too many
+// connectors. More can be forced (rondo_plan_exists).
+bool rondo_cost_is_candidate(int kind, int algorithm, uint32_t nranks, uint64_t bytes);
+
+#endif // RONDO_DAEMON_PLAN_COST_H

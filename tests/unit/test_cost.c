@@ -1,0 +1,350 @@
+// The cost model: its forms against the plans, its predictions, its choices and its file.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/plan/build.h"
+#include "daemon/plan/cost.h"
+#include "daemon/plan/cost_file.h"
+#include "rondo/status.h"
+#include "rondo/types.h"
+
+// What the plans of all ranks send, and to how many peers.
+static void plans_count(int kind, int algorithm, uint32_t n, struct rondo_plan_form *sum) {
+  *sum = (struct rondo_plan_form){0};
+  for (uint32_t rank = 0; rank < n; rank++) {
+    struct rondo_plan_request request = {
+        .kind = kind, .algorithm = algorithm, .rank = rank, .nranks = n};
+    struct rondo_plan plan;
+    assert_int_equal(rondo_plan_build(&request, &plan), RONDO_SUCCESS);
+    sum->connectors += plan.send.count;
+    for (uint32_t i = 0; i < plan.op_count; i++)
+      if (plan.ops[i].primitive & RONDO_PRIM_SEND)
+        sum->messages += plan.ops[i].repeat;
+  }
+}
+
+// Also of an algorithm that is new. tests/integration/info_plan.py compares the hops.
+static void forms_agree_with_the_plans(void **state) {
+  (void)state;
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
+    for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
+      for (uint32_t n = 2; n <= (kind == RONDO_SEND_RECV ? 2 : 70); n++) {
+        struct rondo_plan_form form, sum;
+        bool exists = rondo_plan_exists(kind, algorithm, n);
+        assert_int_equal(rondo_plan_form_of(kind, algorithm, n, 1000, &form), exists);
+        if (!exists)
+          continue;
+        plans_count(kind, algorithm, n, &sum);
+        assert_int_equal(form.messages, sum.messages);
+        assert_int_equal(form.connectors, sum.connectors);
+        assert_in_range(form.steps, 1, form.hops);
+      }
+}
+
+// Measured at 2 ranks, which have a core each, and at 4 and 8, which share two.
+static const struct rondo_cost_row rows[] = {
+    {RONDO_COST_THREAD,
+     RONDO_ALL_REDUCE,
+     RONDO_ALGORITHM_DOUBLING,
+     {{100, 200, 1200}, {1000, 1000, 9000}, {2000, 4000, 16000}}},
+    {RONDO_COST_THREAD,
+     RONDO_ALL_REDUCE,
+     RONDO_ALGORITHM_BINOMIAL,
+     {{100, 200, 1200}, {1500, 1500, 2000}, {3000, 3000, 9000}}}};
+static const struct rondo_cost_model measured = {.cores = 2,
+                                                 .rank_points = 3,
+                                                 .size_points = 3,
+                                                 .row_count = 2,
+                                                 .ranks = {2, 4, 8},
+                                                 .sizes = {10, 100, 1100},
+                                                 .alone = {{1e6f, 0}},
+                                                 .shared = {{1e6f, 0}},
+                                                 .rows = rows};
+
+static struct rondo_cost_query query(uint32_t nranks, uint64_t bytes, uint32_t cores) {
+  return (struct rondo_cost_query){
+      .kind = RONDO_ALL_REDUCE, .nranks = nranks, .bytes = bytes, .cores = cores};
+}
+
+static double doubling_of(uint32_t nranks, uint64_t bytes, uint32_t cores) {
+  struct rondo_cost_query q = query(nranks, bytes, cores);
+  return rondo_cost_predict(&measured, &q, RONDO_ALGORITHM_DOUBLING);
+}
+
+static void assert_near(double a, double b) { assert_true(a > b * 0.9999 && a < b * 1.0001); }
+
+static void time_is_the_chain_where_each_rank_has_a_core(void **state) {
+  (void)state;
+  assert_near(doubling_of(2, 10, 2), 100);
+  assert_near(doubling_of(2, 10, 0), 100); // the cores of the model
+  assert_near(doubling_of(2, 55, 2), 150);
+  assert_near(doubling_of(2, 0, 2), 100);
+  assert_near(doubling_of(2, 2100, 2), 2200);
+  assert_near(doubling_of(64, 10, 64), 6 * 100);
+  assert_near(doubling_of(63, 10, 99), 7 * 100);
+}
+
+// Four ranks send 8 messages, 8 ranks 24; two cores have them done in half the time.
+static void time_is_the_work_where_ranks_share_cores(void **state) {
+  (void)state;
+  assert_near(doubling_of(4, 10, 2), 8 * 1000 / 2.0);
+  assert_near(doubling_of(8, 100, 2), 24 * 4000 / 2.0);
+  assert_near(doubling_of(8, 100, 4), 24 * 4000 / 4.0);
+  assert_near(doubling_of(3, 10, 2), 4 * 1000 / 2.0);   // as at 4
+  assert_near(doubling_of(16, 10, 2), 64 * 2000 / 2.0); // as at 8
+  assert_near(doubling_of(6, 100, 2), 12 * (1000 + 4000) / 2 / 2.0);
+  struct rondo_cost_query q = query(16, 10, 2);
+  q.machines = 2; // each has 8 ranks and half of the messages
+  assert_near(rondo_cost_predict(&measured, &q, RONDO_ALGORITHM_DOUBLING), 64 * 2000 / 4.0);
+}
+
+// The slowest link, the fewest cores and the most ranks of a machine count.
+static void the_topology_says_what_ranks_share(void **state) {
+  (void)state;
+  static const struct rondo_plan_location here[] = {{1, 0, 8}, {1, 0, 8}, {1, 0, 8}};
+  static const struct rondo_plan_location processes[] = {{1, 0, 8}, {1, 1, 8}, {1, 2, 8}};
+  static const struct rondo_plan_location machines[] = {{1, 0, 8}, {2, 1, 4}, {1, 2, 8}};
+  static const struct {
+    const struct rondo_plan_location *locations;
+    int link;
+    uint32_t machines, cores, machine_ranks;
+  } cases[] = {{here, RONDO_COST_THREAD, 1, 8, 3},
+               {processes, RONDO_COST_SHARED_MEMORY, 1, 8, 3},
+               {machines, RONDO_COST_NETWORK, 2, 4, 2}};
+  struct rondo_cost_query q = {0};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct rondo_plan_topology *t = rondo_plan_topology_create(cases[i].locations, 3);
+    assert_non_null(t);
+    rondo_cost_query_place(&q, t);
+    assert_int_equal(q.link, cases[i].link);
+    assert_int_equal(q.machines, cases[i].machines);
+    assert_int_equal(q.cores, cases[i].cores);
+    assert_int_equal(q.machine_ranks, cases[i].machine_ranks);
+    rondo_plan_topology_destroy(t);
+  }
+  rondo_cost_query_place(&q, NULL);
+  assert_int_equal(q.link, RONDO_COST_THREAD);
+  assert_int_equal(q.cores, 0);
+}
+
+// With many cores, and not one for each rank, the chain may take longer than the work.
+static void time_is_no_less_than_the_chain(void **state) {
+  (void)state;
+  struct rondo_cost_query q = query(1024, 10, 1023);
+  struct rondo_cost_model m = measured;
+  struct rondo_cost_row cheap = rows[0];
+  for (uint32_t i = 1; i < 3; i++)
+    cheap.message_ns[i][0] = 1;
+  m.rows = &cheap;
+  m.row_count = 1;
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 10 * 100);
+}
+
+static void a_cost_follows_from_the_time(void **state) {
+  (void)state;
+  for (uint32_t n = 2; n < 40; n++)
+    for (uint64_t bytes = 10; bytes < 10000000; bytes *= 7) {
+      const struct rondo_cost_query q = query(n, bytes, 2);
+      struct rondo_cost_row same = rows[0];
+      double time_ns = doubling_of(n, bytes, 2);
+      float ns = (float)rondo_cost_of_message(&q, RONDO_ALGORITHM_DOUBLING, time_ns);
+      for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t k = 0; k < 3; k++)
+          same.message_ns[i][k] = n > 2 && i == 0 ? 1e-3f : ns; // the work decides, not the chain
+      struct rondo_cost_model m = measured;
+      m.rows = &same;
+      m.row_count = 1;
+      assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), time_ns);
+    }
+}
+
+static void the_choice_is_the_least_of_the_candidates(void **state) {
+  (void)state;
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
+    for (uint32_t n = 2; n <= (kind == RONDO_SEND_RECV ? 2 : 5000); n += 1 + n / 3)
+      for (uint64_t bytes = 1; bytes < UINT64_MAX / 50; bytes *= 37)
+        for (int link = 0; link < RONDO_COST_LINKS; link++) {
+          struct rondo_cost_query q = {kind, n, bytes, link, 1, n % 2 ? 2 : n, 0};
+          struct rondo_plan_choice choice = rondo_cost_choose(&rondo_cost_defaults, &q);
+          assert_true(rondo_plan_exists(kind, choice.algorithm, n) && choice.time_ns > 0);
+          for (int other = 0; other < RONDO_ALGORITHM_COUNT; other++)
+            if (rondo_cost_is_candidate(kind, other, n, bytes))
+              assert_true(rondo_cost_predict(&rondo_cost_defaults, &q, other) >= choice.time_ns);
+        }
+  struct rondo_cost_query q = query(8, 1100, 2);
+  struct rondo_plan_choice choice = rondo_cost_choose(&measured, &q);
+  assert_int_equal(choice.algorithm, RONDO_ALGORITHM_BINOMIAL);
+  assert_int_equal(choice.rule, RONDO_PLAN_RULE_LEAST);
+  assert_near(choice.time_ns, 14 * 9000 / 2.0);
+}
+
+static void the_rule_says_why(void **state) {
+  (void)state;
+  struct rondo_cost_query q = query(1, 8, 2);
+  assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).rule, RONDO_PLAN_RULE_ALONE);
+  q.kind = RONDO_BARRIER;
+  q.nranks = 9;
+  struct rondo_plan_choice choice = rondo_cost_choose(&rondo_cost_defaults, &q);
+  assert_int_equal(choice.rule, RONDO_PLAN_RULE_ONLY);
+  assert_int_equal(choice.algorithm, RONDO_ALGORITHM_DISSEMINATION);
+  assert_string_equal(rondo_plan_rule_name(RONDO_PLAN_RULE_FORCED), "forced");
+}
+
+// The goals of small all-reduces, where each rank has a core.
+static void chains_are_short_where_each_rank_has_a_core(void **state) {
+  (void)state;
+  for (int link = 0; link < RONDO_COST_LINKS; link++)
+    for (uint32_t n = 2; n <= 4096; n++) {
+      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0};
+      struct rondo_plan_form form;
+      int algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
+      assert_true(rondo_plan_form_of(RONDO_ALL_REDUCE, algorithm, n, 8, &form));
+      assert_in_range(form.hops, 1, n <= 64 ? 14 : n <= 1024 ? 22 : 26);
+    }
+}
+
+// A connector for each pair of many ranks is only made if it is asked for, or if there is no other
+// way.
+static void many_connectors_are_no_candidate(void **state) {
+  (void)state;
+  assert_true(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 16, 8));
+  assert_false(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 19, 8));
+  assert_false(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 16, 262144));
+  assert_true(rondo_cost_is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 4096, 1u << 30));
+  struct rondo_cost_query q = {RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0};
+  assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, RONDO_ALGORITHM_DIRECT);
+}
+
+// ----------------------------------------------------------------------- the file ---
+
+struct texts {
+  struct rondo_cost_file file, again;
+  char text[RONDO_COST_FILE_BYTES], other[RONDO_COST_FILE_BYTES];
+  char why[RONDO_COST_WHY_BYTES];
+  size_t length;
+};
+
+static int texts_make(void **state) {
+  struct texts *t = calloc(1, sizeof *t);
+  if (!t)
+    return -1;
+  t->file.model = measured;
+  memcpy(t->file.rows, rows, sizeof rows);
+  for (int link = 0; link < RONDO_COST_LINKS; link++)
+    t->file.model.alone[link] = t->file.model.shared[link] = (struct rondo_cost_line){1.5f, 0.25f};
+  strcpy(t->file.tuning, "front_budget_ns=7200");
+  t->length = rondo_cost_file_print(&t->file, t->text);
+  *state = t;
+  return 0;
+}
+
+static int texts_free(void **state) {
+  free(*state);
+  return 0;
+}
+
+static void a_file_is_read_as_it_was_written(void **state) {
+  struct texts *t = *state;
+  assert_true(rondo_cost_file_parse(&t->again, t->text, t->why));
+  assert_int_equal(rondo_cost_file_print(&t->again, t->other), t->length);
+  assert_string_equal(t->other, t->text);
+  assert_string_equal(t->again.tuning, "front_budget_ns=7200");
+  assert_ptr_equal(t->again.model.rows, t->again.rows);
+  assert_int_not_equal(t->again.model.digest, 0);
+  struct rondo_cost_query q = query(6, 700, 2);
+  for (int algorithm = RONDO_ALGORITHM_DOUBLING; algorithm <= RONDO_ALGORITHM_BINOMIAL; algorithm++)
+    assert_near(rondo_cost_predict(&t->again.model, &q, algorithm),
+                rondo_cost_predict(&measured, &q, algorithm));
+}
+
+static void the_digest_tells_files_apart(void **state) {
+  struct texts *t = *state;
+  assert_true(rondo_cost_file_parse(&t->again, t->text, t->why));
+  uint64_t digest = t->again.model.digest;
+  t->file.rows[1].message_ns[2][2] += 1;
+  rondo_cost_file_print(&t->file, t->other);
+  assert_true(rondo_cost_file_parse(&t->again, t->other, t->why));
+  assert_int_not_equal(t->again.model.digest, digest);
+}
+
+static void a_torn_file_is_refused(void **state) {
+  struct texts *t = *state;
+  for (size_t length = 0; length < t->length; length++) {
+    memcpy(t->other, t->text, length);
+    t->other[length] = '\0';
+    assert_false(rondo_cost_file_parse(&t->again, t->other, t->why));
+    assert_non_null(strstr(t->why, length < 18 ? "is no cost model" : "is torn"));
+  }
+}
+
+static void a_changed_file_is_refused(void **state) {
+  struct texts *t = *state;
+  for (size_t at = 0; at < t->length; at++) {
+    strcpy(t->other, t->text);
+    t->other[at] ^= 1;
+    assert_false(rondo_cost_file_parse(&t->again, t->other, t->why));
+  }
+}
+
+static void a_file_of_another_version_is_refused(void **state) {
+  struct texts *t = *state;
+  assert_false(rondo_cost_file_parse(&t->again, "rondo cost model 7\ncores 2\n", t->why));
+  assert_string_equal(t->why, "has version 7, this library reads version 1: measure it again with "
+                              "rondo-info tune");
+  assert_false(rondo_cost_file_parse(&t->again, "{\"model\": 1}\n", t->why));
+  assert_string_equal(t->why, "is no cost model of Rondo");
+}
+
+// Prints a model that makes no sense, so that the checksum is right.
+static void assert_refused(struct texts *t, const char *why) {
+  rondo_cost_file_print(&t->file, t->other);
+  assert_false(rondo_cost_file_parse(&t->again, t->other, t->why));
+  assert_string_equal(t->why, why);
+}
+
+static void numbers_that_make_no_sense_are_refused(void **state) {
+  struct texts *t = *state;
+  t->file.rows[0].message_ns[0][1] = 0;
+  assert_refused(t, "line 10 has no number that makes sense");
+  t->file.rows[0].message_ns[0][1] = 200;
+  t->file.model.sizes[2] = t->file.model.sizes[1];
+  assert_refused(t, "line 5 has no number that makes sense");
+  t->file.model.sizes[2] = 1100;
+  t->file.rows[1].kind = RONDO_REDUCE; // has no doubling, nor binomial
+  t->file.rows[1].algorithm = RONDO_ALGORITHM_DOUBLING;
+  assert_refused(t, "line 11 has no link, kind and algorithm of this library");
+  t->file.rows[1].kind = RONDO_ALL_REDUCE;
+  t->file.model.cores = 0;
+  assert_refused(t, "line 2 has no number that makes sense");
+  t->file.model.cores = 2;
+  rondo_cost_file_print(&t->file, t->other);
+  assert_true(rondo_cost_file_parse(&t->again, t->other, t->why));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(forms_agree_with_the_plans),
+      cmocka_unit_test(time_is_the_chain_where_each_rank_has_a_core),
+      cmocka_unit_test(time_is_the_work_where_ranks_share_cores),
+      cmocka_unit_test(the_topology_says_what_ranks_share),
+      cmocka_unit_test(time_is_no_less_than_the_chain),
+      cmocka_unit_test(a_cost_follows_from_the_time),
+      cmocka_unit_test(the_choice_is_the_least_of_the_candidates),
+      cmocka_unit_test(the_rule_says_why),
+      cmocka_unit_test(chains_are_short_where_each_rank_has_a_core),
+      cmocka_unit_test(many_connectors_are_no_candidate),
+      cmocka_unit_test_setup_teardown(a_file_is_read_as_it_was_written, texts_make, texts_free),
+      cmocka_unit_test_setup_teardown(the_digest_tells_files_apart, texts_make, texts_free),
+      cmocka_unit_test_setup_teardown(a_torn_file_is_refused, texts_make, texts_free),
+      cmocka_unit_test_setup_teardown(a_changed_file_is_refused, texts_make, texts_free),
+      cmocka_unit_test_setup_teardown(a_file_of_another_version_is_refused, texts_make, texts_free),
+      cmocka_unit_test_setup_teardown(numbers_that_make_no_sense_are_refused, texts_make,
+                                      texts_free)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
