@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/number.h"
 #include "daemon/plan/build.h"
 #include <rondo/rondo.h>
@@ -30,12 +31,8 @@ text_add(struct writer *w, const char *format, ...) {
     w->used += (size_t)added;
 }
 
-// FNV-1a.
 static uint64_t text_checksum(const char *text, size_t length) {
-  uint64_t hash = 14695981039346656037u;
-  for (size_t i = 0; i < length; i++)
-    hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
-  return hash;
+  return rondo_digest_bytes(UINT64_C(0xc057), text, length); // a number that names this use
 }
 
 static uint64_t ps_of(float ns) { return (uint64_t)((double)ns * 1000 + 0.5); }

@@ -19,15 +19,15 @@ int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *c
   if (!ctx || !cfg)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: a null argument");
   struct rondo_config completed = *cfg;
-  uint8_t algorithms[RONDO_KIND_COUNT] = {0};
+  struct rondo_forced forced = {0};
   int status = rondo_config_complete(&completed);
   if (status == RONDO_SUCCESS)
-    status = rondo_algorithms_read(algorithms);
+    status = rondo_algorithms_read(&forced);
   if (status != RONDO_SUCCESS)
     return status;
   const struct rondo_rank_request request = {.cfg = &completed,
                                              .manual = manual,
-                                             .algorithms = algorithms,
+                                             .forced = &forced,
                                              .job_extensions = extensions,
                                              .extension = &rondo_order_rank_extension,
                                              .on_timeout = rondo_report_timeout};

@@ -156,7 +156,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request
   rank->member.is_manual = request->manual && !request->manual->has_threads;
   if (request->manual)
     rank->manual = *request->manual;
-  memcpy(rank->algorithms, request->algorithms, sizeof rank->algorithms);
+  rank->forced = *request->forced;
   rank->extension = request->extension;
   rank->on_timeout = request->on_timeout;
   rank->event_fd = -1;

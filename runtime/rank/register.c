@@ -411,7 +411,8 @@ static void registration_shape(struct rondo_registration *r) {
   limits.blocks = rank->cfg.blocks;
   limits.slot_bytes = rank->cfg.slot_bytes;
   if (!limits.algorithms[r->desc->kind])
-    limits.algorithms[r->desc->kind] = rank->algorithms[r->desc->kind];
+    limits.algorithms[r->desc->kind] = rondo_forced_find(
+        &rank->forced, r->desc->kind, r->desc->count * rondo_dtype_bytes(r->desc->dtype));
   limits.shares_memory = !rank->job->membership && !rank->member.device->driver->reach;
   limits.topology = r->shape.topology;
   limits_place(rank, &limits);

@@ -25,6 +25,28 @@ struct rondo_shape {
   struct rondo_plan_topology *topology; // of the members, or null; the communicator owns it
 };
 
+// Forced algorithms (RONDO_ALGO): of a kind, for collectives that count at most `most_bytes`. Of
+// several the first one that fits rules.
+#define RONDO_MAX_FORCED 64u
+struct rondo_forced_rule {
+  uint64_t most_bytes;
+  uint8_t kind;      // enum rondo_kind
+  uint8_t algorithm; // 1 + enum rondo_algorithm; 0: the choice
+};
+struct rondo_forced {
+  uint32_t count;
+  struct rondo_forced_rule rules[RONDO_MAX_FORCED];
+};
+
+// The algorithm for a collective that counts `bytes`, as in struct rondo_forced_rule.
+static inline uint8_t rondo_forced_find(const struct rondo_forced *forced, int kind,
+                                        uint64_t bytes) {
+  for (uint32_t i = 0; i < forced->count; i++)
+    if (forced->rules[i].kind == kind && bytes <= forced->rules[i].most_bytes)
+      return forced->rules[i].algorithm;
+  return 0;
+}
+
 // What decides a shape besides the descriptor. Zero: the default.
 struct rondo_shape_limits {
   uint32_t blocks;     // of each member's daemon

@@ -193,6 +193,52 @@ static void tells_registrations_waits_aborts_and_ends(void **state) {
   forget_records(1);
 }
 
+// One run of an all-reduce of `count` elements by both ranks.
+static void run_of_size(struct rondo_test_job *job, uint64_t id, uint64_t count) {
+  static int32_t in[512], out[2][512];
+  struct rondo_collective colls[2];
+  const struct rondo_collective_desc d = sum_of(id, count);
+  rondo_test_job_register(job, &d, colls);
+  for (int r = 0; r < 2; r++)
+    assert_int_equal(rondo_run(job->ctx[r], colls[r], in, out[r], NULL, NULL), RONDO_SUCCESS);
+  for (int r = 0; r < 2; r++)
+    assert_int_equal(rondo_wait(job->ctx[r], colls[r], RONDO_LAST_RUN, RONDO_TEST_LONG_NS),
+                     RONDO_SUCCESS);
+}
+
+// What RONDO_ALGO forces by size, also from a file.
+static void tells_the_algorithm_of_each_size(void **state) {
+  (void)state;
+  static const char *const values[] = {"all_reduce=tree:64,auto:1K,ring", "@flight-algorithms"};
+  FILE *file = fopen("flight-algorithms", "w");
+  assert_non_null(file);
+  assert_true(fputs("# by size\nall_reduce=tree:64 # small\n  auto:1K\nring\n", file) >= 0);
+  assert_int_equal(fclose(file), 0);
+  for (size_t i = 0; i < 2; i++) {
+    struct rondo_test_job job;
+    const json_t *last = NULL;
+    assert_int_equal(setenv("RONDO_ALGO", values[i], 1), 0);
+    rondo_test_job_open(&job, 2, NULL);
+    assert_int_equal(unsetenv("RONDO_ALGO"), 0);
+    run_of_size(&job, 1, 16);
+    run_of_size(&job, 2, 17);
+    run_of_size(&job, 3, 257);
+    write_record(job.ctx[0], 0);
+    json_t *lines = read_record(0);
+    assert_int_equal(lines_saying(lines, "algorithm", "tree", &last), 1);
+    assert_int_equal(number_in(last, "collective"), 1);
+    assert_int_equal(lines_saying(lines, "rule", "least", &last), 1);
+    assert_int_equal(number_in(last, "collective"), 2);
+    assert_int_equal(lines_saying(lines, "rule", "forced", &last), 2);
+    assert_int_equal(number_in(last, "collective"), 3);
+    assert_string_equal(json_string_value(json_object_get(last, "algorithm")), "ring");
+    json_decref(lines);
+    rondo_test_job_close(&job);
+    forget_records(1);
+  }
+  (void)unlink("flight-algorithms");
+}
+
 static uint32_t lines_of_block(const json_t *lines, const char *event, int64_t block) {
   size_t i;
   json_t *line;
@@ -427,6 +473,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("flight", holds_the_last_events_and_says_how_many_are_gone),
       RONDO_NAMED_TEST("flight", tells_registrations_waits_aborts_and_ends),
+      RONDO_NAMED_TEST("flight", tells_the_algorithm_of_each_size),
       RONDO_NAMED_TEST("flight", events_of_blocks_while_the_rank_is_locked_are_written_later),
       RONDO_NAMED_TEST("flight", may_be_written_while_others_run),
       RONDO_NAMED_TEST("flight", a_deadlock_is_explained_from_the_records_of_a_timeout),

@@ -70,7 +70,12 @@ static void a_rank_joins_once(void **state) {
 static void algorithms_that_do_not_exist_are_refused(void **state) {
   (void)state;
   static const char *const pairs[][2] = {
-      {"doubling", "RONDO_ALGO takes KIND=NAME,..., not \"doubling\""},
+      {"doubling", "RONDO_ALGO takes KIND=NAME[:SIZE],..., not \"doubling\""},
+      {"all_reduce=direct:8K,fast", "RONDO_ALGO: all_reduce has no algorithm \"fast\""},
+      {"all_reduce=direct:8Q", "RONDO_ALGO: \"8Q\" of all_reduce is no size such as 8K"},
+      {"all_reduce=direct:", "RONDO_ALGO: \"\" of all_reduce is no size such as 8K"},
+      {"all_reduce=ring:-1", "RONDO_ALGO: \"-1\" of all_reduce is no size such as 8K"},
+      {"@/nowhere/at/all", "RONDO_ALGO: /nowhere/at/all: No such file or directory"},
       {"sum=ring", "RONDO_ALGO: no kind of collective is \"sum\""},
       {"all_reduce=fast", "RONDO_ALGO: all_reduce has no algorithm \"fast\""},
       {"all_reduce=", "RONDO_ALGO: all_reduce has no algorithm \"\""},
