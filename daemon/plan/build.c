@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "daemon/plan/two_level.h"
 #include "rondo/status.h"
 #include "rondo/types.h"
 
@@ -575,6 +576,10 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
         {[RONDO_ALL_REDUCE] = binomial_build, [RONDO_BROADCAST] = binomial_build},
     [RONDO_ALGORITHM_HALVING] = {[RONDO_ALL_REDUCE] = halving_all_reduce_build},
     [RONDO_ALGORITHM_BRUCK] = {[RONDO_ALL_GATHER] = bruck_all_gather_build},
+    [RONDO_ALGORITHM_CHAIN_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
+    [RONDO_ALGORITHM_BINOMIAL_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
+    [RONDO_ALGORITHM_CHAIN_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
+    [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
 };
 
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
@@ -586,10 +591,18 @@ bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
 
 const char *rondo_plan_algorithm_name(int algorithm) {
   static const char *const names[RONDO_ALGORITHM_COUNT] = {
-      [RONDO_ALGORITHM_RING] = "ring",         [RONDO_ALGORITHM_TREE] = "tree",
-      [RONDO_ALGORITHM_DIRECT] = "direct",     [RONDO_ALGORITHM_DISSEMINATION] = "dissemination",
-      [RONDO_ALGORITHM_DOUBLING] = "doubling", [RONDO_ALGORITHM_BINOMIAL] = "binomial",
-      [RONDO_ALGORITHM_HALVING] = "halving",   [RONDO_ALGORITHM_BRUCK] = "bruck"};
+      [RONDO_ALGORITHM_RING] = "ring",
+      [RONDO_ALGORITHM_TREE] = "tree",
+      [RONDO_ALGORITHM_DIRECT] = "direct",
+      [RONDO_ALGORITHM_DISSEMINATION] = "dissemination",
+      [RONDO_ALGORITHM_DOUBLING] = "doubling",
+      [RONDO_ALGORITHM_BINOMIAL] = "binomial",
+      [RONDO_ALGORITHM_HALVING] = "halving",
+      [RONDO_ALGORITHM_BRUCK] = "bruck",
+      [RONDO_ALGORITHM_CHAIN_RING] = "chain+ring",
+      [RONDO_ALGORITHM_BINOMIAL_RING] = "binomial+ring",
+      [RONDO_ALGORITHM_CHAIN_DOUBLING] = "chain+doubling",
+      [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = "binomial+doubling"};
   return algorithm >= 0 && algorithm < RONDO_ALGORITHM_COUNT ? names[algorithm] : "unknown";
 }
 
@@ -629,7 +642,7 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
   plan->by_value = (uint32_t)rondo_plan_is_by_value(request->algorithm);
   plan->keeps_sums = request->keeps_sums && request->kind == RONDO_ALL_REDUCE &&
                      request->algorithm == RONDO_ALGORITHM_RING;
-  plan->chunk_count = rondo_plan_chunk_count(request->kind, request->algorithm, request->nranks);
+  plan->chunk_count = rondo_plan_chunk_count(request);
   if (request->nranks == 1)
     build = single_build;
   build(request, plan);
@@ -638,11 +651,14 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
 
 bool rondo_plan_splits(int kind, int algorithm) {
   return kind == RONDO_ALL_REDUCE &&
-         (algorithm == RONDO_ALGORITHM_RING || algorithm == RONDO_ALGORITHM_HALVING);
+         (algorithm == RONDO_ALGORITHM_RING || algorithm == RONDO_ALGORITHM_HALVING ||
+          rondo_plan_rings_between(algorithm));
 }
 
-uint32_t rondo_plan_chunk_count(int kind, int algorithm, uint32_t nranks) {
-  return rondo_plan_splits(kind, algorithm) || rondo_plan_has_parts(kind) ? nranks : 1;
+uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q) {
+  if (rondo_plan_rings_between(q->algorithm))
+    return rondo_plan_topology_machines(q->topology);
+  return rondo_plan_splits(q->kind, q->algorithm) || rondo_plan_has_parts(q->kind) ? q->nranks : 1;
 }
 
 uint32_t rondo_plan_most_width(int algorithm, uint32_t nranks) {
@@ -653,10 +669,14 @@ uint32_t rondo_plan_most_width(int algorithm, uint32_t nranks) {
 uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
   if (algorithm == RONDO_ALGORITHM_HALVING)
     return nranks == 2 ? 2 : 1;
+  if (rondo_plan_rings_between(algorithm))
+    return 2;
   bool round = algorithm == RONDO_ALGORITHM_RING &&
                ((kind == RONDO_ALL_REDUCE && nranks >= 2) ||
                 ((kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER) && nranks >= 3));
   return round ? 2 : 1;
 }
 
-bool rondo_plan_is_by_value(int algorithm) { return algorithm == RONDO_ALGORITHM_DOUBLING; }
+bool rondo_plan_is_by_value(int algorithm) {
+  return algorithm == RONDO_ALGORITHM_DOUBLING || rondo_plan_doubles_between(algorithm);
+}

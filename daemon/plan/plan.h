@@ -72,9 +72,15 @@ enum rondo_algorithm {
   // All-reduce: ⌈log2 n⌉ rounds halve the chunks that a rank adds up, as many gather the results
   // (Rabenseifner's algorithm, for any number of ranks).
   RONDO_ALGORITHM_HALVING = 6,
-  RONDO_ALGORITHM_BRUCK = 7 // all-gather: ⌈log2 n⌉ rounds
+  RONDO_ALGORITHM_BRUCK = 7, // all-gather: ⌈log2 n⌉ rounds
+  // All-reduce over two levels (two_level.h): a chain or a binomial tree inside each machine, a
+  // ring or recursive doubling between machines.
+  RONDO_ALGORITHM_CHAIN_RING = 8,
+  RONDO_ALGORITHM_BINOMIAL_RING = 9,
+  RONDO_ALGORITHM_CHAIN_DOUBLING = 10,
+  RONDO_ALGORITHM_BINOMIAL_DOUBLING = 11
 };
-#define RONDO_ALGORITHM_COUNT 8
+#define RONDO_ALGORITHM_COUNT 12
 
 // The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
 // every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.
@@ -86,7 +92,7 @@ struct rondo_plan_peers {
 
 struct rondo_plan {
   uint32_t op_count;
-  uint32_t chunk_count; // chunks of a loop: nranks, or 1
+  uint32_t chunk_count; // chunks of a loop: nranks, the number of machines, or 1
   uint32_t nranks;
   uint32_t by_value;   // 1: slots carry copies, never references
   uint32_t keeps_sums; // 1: see struct rondo_plan_request

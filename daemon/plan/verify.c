@@ -429,7 +429,8 @@ static bool references_check(const struct machine *m, const struct step *step, u
 static bool is_continued(const struct machine *m, const struct step *step, uint32_t index) {
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
   const int kept = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_SEND;
-  bool passed_on = plan->keeps_sums && (step->op->primitive & kept) == kept;
+  bool keeps = plan->keeps_sums || (step->op->primitive & RONDO_PRIM_RESULT);
+  bool passed_on = keeps && (step->op->primitive & kept) == kept;
   for (uint32_t i = step->at.op; i < plan->op_count; i++) {
     const struct rondo_plan_op *op = &plan->ops[i];
     bool takes = op->primitive & RONDO_PRIM_RESULT, puts = op->primitive & RONDO_PRIM_COPY;

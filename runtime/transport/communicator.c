@@ -46,6 +46,14 @@ static struct rondo_plan_choice shape_choose(const struct rondo_collective_desc 
   return rondo_cost_choose(limits->model ? limits->model : &rondo_cost_defaults, &query);
 }
 
+static uint32_t shape_chunk_count(const struct rondo_shape *shape) {
+  const struct rondo_plan_request request = {.kind = shape->kind,
+                                             .algorithm = shape->algorithm,
+                                             .nranks = shape->nranks,
+                                             .topology = shape->topology};
+  return rondo_plan_chunk_count(&request);
+}
+
 struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
                                     const struct rondo_shape_limits *limits) {
   uint64_t elem_bytes = rondo_dtype_bytes(desc->dtype);
@@ -60,7 +68,8 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.rule = choice.rule;
   shape.topology = limits->topology;
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
-  int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING && desc->kind != RONDO_BARRIER;
+  int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING &&
+             shape.algorithm != RONDO_ALGORITHM_CHAIN_RING && desc->kind != RONDO_BARRIER;
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
   if (rondo_plan_is_by_value(shape.algorithm))
@@ -71,7 +80,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   // The largest chunk of any block; small collectives take small slots.
   uint64_t parts = shape.blocks;
   if (rondo_plan_splits(desc->kind, shape.algorithm))
-    parts *= nranks;
+    parts *= shape_chunk_count(&shape);
   // A slot holds all chunks of an op.
   uint64_t most_bytes = cap_bytes / rondo_plan_most_width(shape.algorithm, nranks);
   most_bytes = most_bytes / ALIGN_BYTES * ALIGN_BYTES;
@@ -99,7 +108,7 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
   struct rondo_geometry g = {0};
   g.begin = share * block < shape->count ? share * block : shape->count;
   g.end = shape->count - g.begin > share ? g.begin + share : shape->count;
-  g.chunk_count = rondo_plan_chunk_count(shape->kind, shape->algorithm, shape->nranks);
+  g.chunk_count = shape_chunk_count(shape);
   g.segment = splits ? 0 : shape->count;
   g.chunk_elems = shape->chunk_elems;
   if (splits)

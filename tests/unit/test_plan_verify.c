@@ -347,6 +347,101 @@ static void rings_enter_each_machine_once(void **state) {
       }
 }
 
+static const int two_level[] = {RONDO_ALGORITHM_CHAIN_RING, RONDO_ALGORITHM_BINOMIAL_RING,
+                                RONDO_ALGORITHM_CHAIN_DOUBLING, RONDO_ALGORITHM_BINOMIAL_DOUBLING};
+
+// Bytes that leave a machine, in units of the size of the buffer / the number of chunks.
+static uint32_t chunks_leaving(uint32_t n, uint32_t machine) {
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < n; rank++) {
+    const struct rondo_plan *plan = &plans[rank];
+    if (rondo_plan_topology_machine_of(topology, rank) != machine)
+      continue;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+      const struct rondo_plan_op *op = &plan->ops[i];
+      if (op->primitive & RONDO_PRIM_SEND &&
+          rondo_plan_topology_machine_of(
+              topology, rondo_plan_peer(plan, &plan->send, op->send_peer)) != machine)
+        count += op->repeat;
+    }
+  }
+  return count;
+}
+
+// Proves the two-level plans of `n` ranks on the machines `on`. With a ring between machines,
+// each sends the least that it can.
+static void two_level_prove(const uint32_t *on, uint32_t n) {
+  struct rondo_plan_location at[RONDO_PLAN_VERIFY_MAX_PARTS];
+  for (uint32_t i = 0; i < n; i++)
+    at[i] = (struct rondo_plan_location){.machine = on[i], .process = i, .cores = 1};
+  topology = rondo_plan_topology_create(at, n);
+  assert_non_null(topology);
+  for (size_t k = 0; k < sizeof two_level / sizeof *two_level; k++) {
+    group_prove(RONDO_ALL_REDUCE, two_level[k], n, 0);
+    uint32_t machines = topology->machine_count;
+    for (uint32_t m = 0; m < machines && n > 1; m++)
+      if (two_level[k] == RONDO_ALGORITHM_CHAIN_RING ||
+          two_level[k] == RONDO_ALGORITHM_BINOMIAL_RING)
+        assert_int_equal(chunks_leaving(n, m), machines > 1 ? 2 * (machines - 1) : 0);
+  }
+  rondo_plan_topology_destroy(topology);
+  topology = NULL;
+}
+
+// All N machines of M ranks with N × M at most 64: one machine after the other, and in turn.
+static void two_level_is_proved_for_equal_machines(void **state) {
+  (void)state;
+  uint32_t most = ranks_max < 64 ? ranks_max : 64;
+  for (uint32_t machines = 1; machines <= most; machines++)
+    for (uint32_t each = 1; machines * each <= most; each++)
+      for (int in_turn = 0; in_turn < 2; in_turn++) {
+        uint32_t on[64];
+        for (uint32_t r = 0; r < machines * each; r++)
+          on[r] = in_turn ? r % machines : r / each;
+        two_level_prove(on, machines * each);
+      }
+}
+
+// All compositions of up to 10 ranks: bit i of the number says that a machine ends with rank i.
+static void two_level_is_proved_for_unequal_machines(void **state) {
+  (void)state;
+  for (uint32_t n = 1; n <= 10; n++)
+    for (uint32_t cuts = 0; cuts < 1u << (n - 1); cuts++) {
+      uint32_t on[10], backwards[10];
+      for (uint32_t r = 0, machine = 0; r < n; r++) {
+        on[r] = machine;
+        machine += cuts >> r & 1;
+      }
+      for (uint32_t r = 0; r < n; r++) // ranks of a machine need not follow each other
+        backwards[r] = on[(r * 3 + 1) % n];
+      two_level_prove(on, n);
+      if (n % 3)
+        two_level_prove(backwards, n);
+    }
+}
+
+// The leader with the most peers: one large machine, and as many machines of one rank.
+static void two_level_fits_the_largest_groups(void **state) {
+  (void)state;
+  const uint32_t n = RONDO_MAX_RANKS;
+  struct rondo_plan_location *at = calloc(n, sizeof *at);
+  assert_non_null(at);
+  for (uint32_t i = 0; i < n; i++)
+    at[i] = (struct rondo_plan_location){.machine = i <= n / 2 ? 0 : i, .process = i};
+  topology = rondo_plan_topology_create(at, n);
+  assert_non_null(topology);
+  for (size_t k = 0; k < sizeof two_level / sizeof *two_level; k++) {
+    struct rondo_plan_request request = {RONDO_ALL_REDUCE, two_level[k], 0, n, 0, false, topology};
+    assert_int_equal(rondo_plan_build(&request, &plans[0]), RONDO_SUCCESS);
+    assert_in_range(plans[0].recv.count, 1, RONDO_PLAN_LISTED_PEERS);
+    assert_in_range(plans[0].op_count, 5, RONDO_PLAN_MAX_OPS);
+  }
+  assert_int_equal(plans[0].recv.count, 33); // binomial + doubling: 17 children, 16 rounds
+  rondo_plan_topology_destroy(topology);
+  topology = NULL;
+  free(at);
+}
+
 // Fewer slots than the least deadlock, so the number is not merely safe but right.
 static void one_slot_fewer_than_the_least_deadlocks(void **state) {
   (void)state;
@@ -445,6 +540,9 @@ int main(int argc, char **argv) {
       cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(rings_enter_each_machine_once),
+      cmocka_unit_test(two_level_is_proved_for_equal_machines),
+      cmocka_unit_test(two_level_is_proved_for_unequal_machines),
+      cmocka_unit_test(two_level_fits_the_largest_groups),
       cmocka_unit_test(ring_all_gather_is_proved),
       cmocka_unit_test(ring_reduce_scatter_is_proved),
       cmocka_unit_test(ring_reduce_is_proved_for_every_root),
