@@ -75,7 +75,29 @@ static void binomial_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->messages = form->connectors = (uint64_t)ways * (n - 1);
 }
 
+static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b > 0); }
+
+// Messages become half as large from round to round, or twice as large: the average counts.
+static void halving_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  (void)kind;
+  uint32_t rounds = log2_ceiling(n);
+  // Peers on both sides, which are the same rank at a distance of n / 2, and of 3 ranks.
+  uint32_t shared = n == 3 ? 2 : n % 2 == 0;
+  form->hops = form->steps = 2 * rounds;
+  form->messages = (uint64_t)n * form->hops;
+  form->connectors = form->messages - (uint64_t)n * shared;
+  form->bytes = divide_up(divide_up(form->bytes, n) * (n - 1), rounds);
+}
+
+static void bruck_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  (void)kind;
+  form->hops = form->steps = log2_ceiling(n);
+  form->messages = form->connectors = (uint64_t)n * form->hops;
+  form->bytes = divide_up(form->bytes * (n - 1), form->hops);
+}
+
 // Of at least 2 ranks; `bytes` is set to what the descriptor counts.
+// Algorithms over two levels have none: their time depends on two link classes. They can be forced.
 typedef void form_filler(int kind, uint32_t n, struct rondo_plan_form *form);
 static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_RING] = ring_form,
@@ -83,11 +105,13 @@ static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_DIRECT] = direct_form,
     [RONDO_ALGORITHM_DISSEMINATION] = dissemination_form,
     [RONDO_ALGORITHM_DOUBLING] = doubling_form,
-    [RONDO_ALGORITHM_BINOMIAL] = binomial_form};
+    [RONDO_ALGORITHM_BINOMIAL] = binomial_form,
+    [RONDO_ALGORITHM_HALVING] = halving_form,
+    [RONDO_ALGORITHM_BRUCK] = bruck_form};
 
 bool rondo_plan_form_of(int kind, int algorithm, uint32_t nranks, uint64_t bytes,
                         struct rondo_plan_form *form) {
-  if (nranks == 0 || !rondo_plan_exists(kind, algorithm, nranks))
+  if (nranks == 0 || !rondo_plan_exists(kind, algorithm, nranks) || !forms[algorithm])
     return false;
   *form = (struct rondo_plan_form){.bytes = bytes};
   if (nranks > 1)
