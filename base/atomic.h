@@ -45,6 +45,10 @@
   RONDO_FN type rondo_fetch_add_seq_cst_##suffix(type *p, type v) {                                \
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);                                             \
   }                                                                                                \
+  /* Returns the value before. */                                                                  \
+  RONDO_FN type rondo_exchange_acq_rel_##suffix(type *p, type v) {                                 \
+    return __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);                                            \
+  }                                                                                                \
   /* One attempt; 1 if *p was `expected` and is now `desired`. Never retries. */                   \
   RONDO_FN int rondo_try_swap_acq_rel_##suffix(type *p, type expected, type desired) {             \
     return __atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_ACQ_REL,                 \

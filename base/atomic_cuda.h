@@ -22,6 +22,10 @@
     return __nv_atomic_compare_exchange_n(p, &expected, desired, false, order, failed,             \
                                           __NV_THREAD_SCOPE_SYSTEM);                               \
   }
+#define RONDO_ATOMIC_EXCHANGE(type, suffix, name, order)                                           \
+  RONDO_FN type rondo_exchange_##name##_##suffix(type *p, type v) {                                \
+    return __nv_atomic_exchange_n(p, v, order, __NV_THREAD_SCOPE_SYSTEM);                          \
+  }
 #define RONDO_ATOMIC_ACCESSORS(type, suffix)                                                       \
   RONDO_ATOMIC_LOAD(type, suffix, relaxed, __NV_ATOMIC_RELAXED)                                    \
   RONDO_ATOMIC_LOAD(type, suffix, acquire, __NV_ATOMIC_ACQUIRE)                                    \
@@ -32,6 +36,7 @@
   RONDO_ATOMIC_ADD(type, suffix, relaxed, __NV_ATOMIC_RELAXED)                                     \
   RONDO_ATOMIC_ADD(type, suffix, acq_rel, __NV_ATOMIC_ACQ_REL)                                     \
   RONDO_ATOMIC_ADD(type, suffix, seq_cst, __NV_ATOMIC_SEQ_CST)                                     \
+  RONDO_ATOMIC_EXCHANGE(type, suffix, acq_rel, __NV_ATOMIC_ACQ_REL)                                \
   RONDO_ATOMIC_SWAP(type, suffix, acq_rel, __NV_ATOMIC_ACQ_REL, __NV_ATOMIC_RELAXED)               \
   RONDO_ATOMIC_SWAP(type, suffix, seq_cst, __NV_ATOMIC_SEQ_CST, __NV_ATOMIC_SEQ_CST)
 
@@ -43,6 +48,7 @@ RONDO_ATOMIC_STORE(uint8_t, u8, release, __NV_ATOMIC_RELEASE)
 
 #undef RONDO_ATOMIC_ACCESSORS
 #undef RONDO_ATOMIC_SWAP
+#undef RONDO_ATOMIC_EXCHANGE
 #undef RONDO_ATOMIC_ADD
 #undef RONDO_ATOMIC_STORE
 #undef RONDO_ATOMIC_LOAD

@@ -53,6 +53,9 @@ enum rondo_fault {
   RONDO_FAULT_WAIT_STALE,       // a collective seems to wait for what its last run waited for
   RONDO_FAULT_LOOK_FROM_FRONT,  // a look round begins at the front of the task queue
   RONDO_FAULT_SPINS_IN_VAIN,    // a stuck collective spends its budget while another is ready
+  RONDO_FAULT_FLAG_LOST,        // a peer that has moved does not set the ready flag
+  RONDO_FAULT_FLAG_BEFORE_DATA, // the ready flag is set before the data is visible
+  RONDO_FAULT_FLAG_OF_OTHER,    // a connector has the ready flag of another collective
   RONDO_FAULT_CQE_HALF_READ,    // a completion is taken when only its first half is visible
   RONDO_FAULT_OFFERS_UNCHECKED, // connectors are bound though their rank has registered otherwise
   // Of the agreement on registrations (tests/explore/agree.c).

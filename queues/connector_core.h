@@ -20,6 +20,8 @@
 //   C1 publish (release mark)      pairs with C2 try_peek (acquire mark): the payload is visible.
 //   C3 consume (release consumed)  pairs with C4 try_reserve (acquire consumed): the slot is free.
 //   C5/C6 guard a reference against the end of its producer's run: see below.
+//   C9 set_flag (release flag) pairs with C10, the exchange in rondo_block_take_flags: the other
+//   side's block looks at the collective again.
 #ifndef RONDO_QUEUES_CONNECTOR_CORE_H
 #define RONDO_QUEUES_CONNECTOR_CORE_H
 
@@ -60,21 +62,25 @@ struct rondo_connector {
   uint64_t payload;         // distance of slot_count × slot_bytes; 0: inline and references only
   uint32_t slot_bytes;      // size of one slot's payload memory
   uint32_t reference_bytes; // payloads of at least this may be references; UINT32_MAX: never
-  uint64_t reference_begin; // ... if they lie between these two addresses, the producer's
-  uint64_t reference_end;
-  uint64_t reference_bias; // from the producer's address of a reference to the consumer's
+  uint64_t reference_bias;  // from the producer's address of a reference to the consumer's
   // Addresses of the ready byte of each side, in the process of the other side, which sets it. 0:
   // none.
   uint64_t producer_ready, consumer_ready;
+  // Distances from the connector to the ready flag of the collective in the block of each side. The
+  // other side sets it. 0: none.
+  uint64_t producer_flag, consumer_flag;
   // Seldom read: in another cache line if lines have 64 bytes.
+  uint64_t reference_begin; // references lie between these two addresses, the producer's
+  uint64_t reference_end;
   uint32_t is_mapped;     // the consumer has its own mapping of the memory of references, see below
   uint32_t reads_private; // the consumer can read each buffer that the producer can
   uint32_t first_sequence;
   uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
-  uint8_t constant_line[RONDO_LINE_BYTES - 84];
+  uint8_t constant_line[RONDO_LINE_BYTES - 100];
 };
 static_assert(sizeof(struct rondo_connector) == 2 * RONDO_LINE_BYTES, "shared layout");
-static_assert(offsetof(struct rondo_connector, is_mapped) == RONDO_LINE_BYTES + 64, "see there");
+static_assert(offsetof(struct rondo_connector, reference_begin) == RONDO_LINE_BYTES + 64,
+              "see there");
 
 // One side's private view of a connector; part of a block's context.
 struct rondo_endpoint {
@@ -106,6 +112,7 @@ RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_seq
   c->is_mapped = 0;
   c->first_sequence = first_sequence;
   c->producer_ready = c->consumer_ready = 0;
+  c->producer_flag = c->consumer_flag = 0;
   for (uint32_t i = 0; i < c->slot_count; i++) {
     uint32_t sequence = first_sequence + i;
     // The mark of the lap before: never the one that the consumer expects first.
@@ -130,6 +137,13 @@ RONDO_FN struct rondo_connector *rondo_endpoint_connector(const struct rondo_end
 RONDO_FN void rondo_connector_set_ready(uint64_t ready) {
   if (ready)
     rondo_store_release_u8((uint8_t *)(uintptr_t)ready, 1); // C7
+}
+
+// Sets the ready flag of the other side's collective, `distance` from the connector, after the data
+// is visible. Like set_ready, it does not load the flag first.
+RONDO_FN void rondo_connector_set_flag(struct rondo_connector *c, uint64_t distance) {
+  if (distance && !RONDO_FAULT(FLAG_LOST))
+    rondo_store_release_u8((uint8_t *)((uintptr_t)c + distance), 1); // C9
 }
 
 // Producer: true if the next slot may be written.
@@ -193,9 +207,13 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
   } else {
     slot->bytes = bytes;
   }
+  if (RONDO_FAULT(FLAG_BEFORE_DATA))
+    rondo_connector_set_flag(c, c->consumer_flag);
   RONDO_POINT("connector.publish");
   rondo_store_release_u32(&slot->mark, e->sequence + 1); // C1
   e->sequence++;
+  if (!RONDO_FAULT(FLAG_BEFORE_DATA))
+    rondo_connector_set_flag(c, c->consumer_flag);
   rondo_connector_set_ready(c->consumer_ready);
 }
 
@@ -234,6 +252,7 @@ RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
   e->sequence++;
   RONDO_POINT("connector.consume");
   rondo_store_release_u32(&c->consumed, e->sequence + (RONDO_FAULT(CREDIT_TWICE) ? 1 : 0)); // C3
+  rondo_connector_set_flag(c, c->producer_flag);
   rondo_connector_set_ready(c->producer_ready);
 }
 

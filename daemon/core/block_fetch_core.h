@@ -20,6 +20,8 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
   }
   rondo_context_begin(c, &run, is_private, now_ns);
   rondo_block_set_ready(b, entry->collective);
+  if (entry->collective >= b->flag_end)
+    b->flag_end = entry->collective + 1;
   uint32_t task = rondo_task_make(entry->collective, c->fixed.urgency);
   bool sorted = b->daemon->policy.order == RONDO_ORDER_PRIORITY;
   bool was_empty = b->queue.count == 0;

@@ -1,4 +1,22 @@
-// Which collectives of a block's task queue can go on: their waits, and the search for a ready one.
+// Which collectives of a block's task queue can go on: their waits, their ready flags, and the
+// search for a ready one.
+//
+// A look round must not look at the words of all waits: with 1,000 collectives these are as many
+// cache lines, mostly written by other cores. So each block has a byte for each collective, the
+// *ready flag*. Whoever may have ended a wait of the collective sets the flag: the producer or
+// consumer of a connector (rondo_connector_set_flag), and whoever opens or fails a communicator.
+// A look round exchanges the flags by zeros, eight at a time, and adds them to the *ready set*: the
+// collectives whose waits are worth a look.
+//
+// The ready set has these bits for a collective:
+//   RONDO_READY_LOOK    look at its wait once. The look takes the bit away.
+//   RONDO_READY_ALWAYS  look at its wait in each look round, because nobody sets a flag for it.
+//
+// A flag that is set too often costs a look. Should one get lost, a blind look finds the
+// collective: each round that finds nothing adds one more place of the queue to the ready set.
+//
+// A block without flags, as on a GPU, looks at all waits in each round. There the words are in the
+// device's own memory, and to set a flag each peer would have to write across the bus once more.
 #ifndef RONDO_DAEMON_CORE_BLOCK_READY_CORE_H
 #define RONDO_DAEMON_CORE_BLOCK_READY_CORE_H
 
@@ -8,10 +26,20 @@ RONDO_FN struct rondo_wait *rondo_block_wait(const struct rondo_block *b, uint32
   return (struct rondo_wait *)(uintptr_t)b->waits + index;
 }
 
+#define RONDO_READY_LOOK 1u // as a flag that was set
+#define RONDO_READY_ALWAYS 2u
+
+// The collective's byte in the ready set of a block that has flags.
+RONDO_FN uint8_t *rondo_block_ready(const struct rondo_block *b, uint32_t index) {
+  return (uint8_t *)(uintptr_t)b->ready + index;
+}
+
 // Marks a collective as ready: it has something to do, or has not been tried yet.
 RONDO_FN void rondo_block_set_ready(struct rondo_block *b, uint32_t index) {
   if (!RONDO_FAULT(WAIT_STALE))
     rondo_block_wait(b, index)->word = RONDO_WAIT_NONE;
+  if (b->ready)
+    *rondo_block_ready(b, index) = RONDO_READY_LOOK;
 }
 
 // The wait of an ended run whose completion could not be posted, because the queue was full.
@@ -24,12 +52,48 @@ RONDO_FN struct rondo_wait rondo_block_wait_for_room(const struct rondo_block *b
   return rondo_wait_make(RONDO_WAIT_CHANGES, &ring->consumed, consumed);
 }
 
-// Stores the wait of the scheduled collective after an attempt without progress.
+// Stores the wait of the scheduled collective after an attempt without progress. The next look
+// round looks at it, because the flag may have been taken since the attempt.
 RONDO_FN void rondo_block_note_wait(struct rondo_block *b, const struct rondo_active_slot *slot) {
   const struct rondo_task_context *c = &slot->context;
   *rondo_block_wait(b, c->fixed.index) = c->state.phase == RONDO_PHASE_ENDED
                                              ? rondo_block_wait_for_room(b)
                                              : rondo_wait_of(c, (int)b->attempt);
+  if (b->ready)
+    *rondo_block_ready(b, c->fixed.index) =
+        RONDO_READY_LOOK | (rondo_wait_is_flagged(c, (int)b->attempt) ? 0 : RONDO_READY_ALWAYS);
+}
+
+// Does the same, right after the attempt. No flag has been taken since, so one that is set from the
+// attempt on will be taken after this call.
+RONDO_FN void rondo_block_arm_wait(struct rondo_block *b, const struct rondo_active_slot *slot) {
+  rondo_block_note_wait(b, slot);
+  if (b->ready)
+    *rondo_block_ready(b, slot->context.fixed.index) &= (uint8_t)~RONDO_READY_LOOK;
+}
+
+// Takes the flags that are set: adds them to the ready set. Returns true if there were any.
+RONDO_FN bool rondo_block_take_flags(struct rondo_block *b) {
+  uint64_t *flags = (uint64_t *)(uintptr_t)b->flags;
+  uint64_t *ready = (uint64_t *)(uintptr_t)b->ready;
+  uint64_t any = 0;
+  for (uint32_t i = 0; flags && i * 8 < b->flag_end; i++) {
+    if (!rondo_load_relaxed_u64(&flags[i]))
+      continue;
+    uint64_t eight = rondo_exchange_acq_rel_u64(&flags[i], 0); // C10
+    ready[i] |= eight;
+    any |= eight;
+  }
+  return any != 0;
+}
+
+// Adds one place of the queue to the ready set, another one in each call.
+RONDO_FN void rondo_block_look_blindly(struct rondo_block *b) {
+  if (!b->ready)
+    return;
+  b->blind_look = b->blind_look + 1 < b->queue.count ? b->blind_look + 1 : 0;
+  *rondo_block_ready(b, rondo_task_index(rondo_task_entries(&b->queue)[b->blind_look])) |=
+      RONDO_READY_LOOK;
 }
 
 // Stores the wait of the scheduled collective if it is stuck.
@@ -49,19 +113,26 @@ RONDO_FN bool rondo_block_is_failed(const struct rondo_block *b, uint32_t index)
          rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open) != RONDO_SUCCESS;
 }
 
-// True if the collective can go on. Only every RONDO_FAILURE_ROUNDS-th look round also checks
-// whether its communicator has failed.
+// True if the collective can go on. Without flags, only every RONDO_FAILURE_ROUNDS-th look round
+// also checks whether its communicator has failed.
 #define RONDO_FAILURE_ROUNDS 64u
-RONDO_FN bool rondo_block_is_ready(const struct rondo_block *b, uint32_t index) {
+RONDO_FN bool rondo_block_is_ready(struct rondo_block *b, uint32_t index) {
+  if (b->ready && !*rondo_block_ready(b, index))
+    return false;
   if (rondo_wait_is_over(rondo_block_wait(b, index)))
     return true;
-  return (b->rounds + index) % RONDO_FAILURE_ROUNDS == 0 && rondo_block_is_failed(b, index);
+  if (!b->ready)
+    return (b->rounds + index) % RONDO_FAILURE_ROUNDS == 0 && rondo_block_is_failed(b, index);
+  uint8_t *ready = rondo_block_ready(b, index);
+  if ((*ready & RONDO_READY_LOOK) && rondo_block_is_failed(b, index))
+    return true;
+  *ready &= RONDO_READY_ALWAYS;
+  return false;
 }
 
 // Finds the first ready collective among `count` places of the task queue, from place `from` on and
 // around its end. Returns its place, or RONDO_NOWHERE.
-RONDO_FN uint32_t rondo_block_find_ready(const struct rondo_block *b, uint32_t from,
-                                         uint32_t count) {
+RONDO_FN uint32_t rondo_block_find_ready(struct rondo_block *b, uint32_t from, uint32_t count) {
   const uint32_t *entries = rondo_task_entries(&b->queue);
   uint32_t at = from < b->queue.count ? from : 0;
   for (uint32_t i = 0; i < count; i++) {
@@ -74,15 +145,10 @@ RONDO_FN uint32_t rondo_block_find_ready(const struct rondo_block *b, uint32_t f
 }
 
 // True if a collective of the queue can go on or has failed. For a block that has quit, which makes
-// no look rounds.
-RONDO_FN bool rondo_block_can_move(const struct rondo_block *b) {
-  const uint32_t *entries = rondo_task_entries(&b->queue);
-  for (uint32_t i = 0; i < b->queue.count; i++) {
-    uint32_t index = rondo_task_index(entries[i]);
-    if (rondo_wait_is_over(rondo_block_wait(b, index)) || rondo_block_is_failed(b, index))
-      return true;
-  }
-  return false;
+// no look rounds. The caller owns the block.
+RONDO_FN bool rondo_block_can_move(struct rondo_block *b) {
+  (void)rondo_block_take_flags(b);
+  return rondo_block_find_ready(b, 0, b->queue.count) != RONDO_NOWHERE;
 }
 
 #endif // RONDO_DAEMON_CORE_BLOCK_READY_CORE_H

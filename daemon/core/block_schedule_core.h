@@ -56,18 +56,15 @@ RONDO_FN struct rondo_place_range rondo_block_peers_of(const struct rondo_block 
   return range;
 }
 
-// One look round: finds a ready collective other than the scheduled one. In order of the queue it
-// is the next one; with priorities the most urgent one, except in every RONDO_FAIR_ROUNDS-th round,
-// so that none waits for ever. Returns its place, or RONDO_NOWHERE.
-#define RONDO_FAIR_ROUNDS 16u
-RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
+// Finds a collective of the ready set that is ready, other than the scheduled one. In order of the
+// queue it is the next one; with priorities (`by_urgency`) the most urgent one. Returns its place,
+// or RONDO_NOWHERE.
+RONDO_FN uint32_t rondo_block_find_next(struct rondo_block *b, bool by_urgency) {
   uint32_t at = b->queue.cursor;
-  uint32_t others = b->queue.count - 1;
-  b->rounds++;
   if (RONDO_FAULT(LOOK_FROM_FRONT))
     return rondo_block_find_ready(b, 0, at);
-  if (b->daemon->policy.order != RONDO_ORDER_PRIORITY || b->rounds % RONDO_FAIR_ROUNDS == 0)
-    return rondo_block_find_ready(b, at + 1, others);
+  if (!by_urgency)
+    return rondo_block_find_ready(b, at + 1, b->queue.count - 1);
   const struct rondo_place_range peers = rondo_block_peers_of(b, at);
   // In order: more urgent ones; equally urgent ones, from the scheduled one on and around; less
   // urgent ones.
@@ -82,14 +79,41 @@ RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
   return found;
 }
 
+// One look round: finds a ready collective other than the scheduled one. Every
+// RONDO_FAIR_ROUNDS-th round ignores priorities, so that none waits for ever. Returns its place, or
+// RONDO_NOWHERE.
+//
+// A round takes the flags only if the ready set is exhausted, or if that costs little: to read
+// flags that peers are setting takes as long as some small primitives. So new ones join after those
+// that were ready before, unless a turn was long or the order is by priority.
+#define RONDO_FAIR_ROUNDS 16u
+#define RONDO_LONG_TURN_BYTES (16u << 10)
+RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
+  bool is_fair = ++b->rounds % RONDO_FAIR_ROUNDS == 0;
+  bool has_order = b->daemon->policy.order == RONDO_ORDER_PRIORITY;
+  bool takes = is_fair || has_order || b->turn_bytes >= RONDO_LONG_TURN_BYTES;
+  if (takes)
+    (void)rondo_block_take_flags(b);
+  uint32_t found = rondo_block_find_next(b, has_order && !is_fair);
+  if (found == RONDO_NOWHERE && !takes && rondo_block_take_flags(b))
+    found = rondo_block_find_next(b, false);
+  if (found == RONDO_NOWHERE || is_fair)
+    rondo_block_look_blindly(b);
+  return found;
+}
+
 // Schedules another ready collective, if any. `is_stuck`: the current one is stuck; stores its
 // wait. Returns true if there was one.
 RONDO_FN bool rondo_block_try_switch(struct rondo_block *b, bool is_stuck) {
-  uint32_t found = rondo_block_find_other(b);
-  if (found == RONDO_NOWHERE)
-    return false;
+  uint32_t current = rondo_task_index(rondo_task_queue_current(&b->queue));
   if (is_stuck)
-    rondo_block_note_wait(b, rondo_slot_at_cursor(b));
+    rondo_block_arm_wait(b, rondo_slot_at_cursor(b));
+  uint32_t found = rondo_block_find_other(b);
+  if (found == RONDO_NOWHERE) {
+    if (is_stuck)
+      rondo_block_set_ready(b, current); // it stays scheduled
+    return false;
+  }
   rondo_block_switch(b, found);
   return true;
 }

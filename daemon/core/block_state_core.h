@@ -80,6 +80,10 @@ struct rondo_block {
   uint64_t looked_ns;  // time of the last look round
   uint64_t tick_ns;    // no step of the clock is longer; 1 if the clock is exact
   uint64_t waits;      // address of `capacity` × struct rondo_wait, by table index
+  uint64_t flags;      // address of the ready flags, by table index; 0: none (block_ready_core.h)
+  uint64_t ready;      // address of the ready set, by table index; 0: none
+  uint32_t flag_end;   // after the last flag that a collective of the queue can have
+  uint32_t blind_look; // place of the queue that is looked at next without a flag
   uint64_t last_progress_ns;
   uint64_t resident_since_ns;
   struct rondo_task_queue queue;
@@ -113,11 +117,26 @@ RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_
   b->turn_bytes = b->looked_ns = 0;
   b->tick_ns = 1;
   b->waits = (uint64_t)(uintptr_t)tasks->waits;
+  b->flags = b->ready = 0;
+  b->flag_end = b->blind_look = 0;
   rondo_task_queue_init(&b->queue, tasks->entries, tasks->capacity);
   struct rondo_block_counters zero = {0, 0, 0, 0, 0, 0, 0, 0};
   b->counters = zero;
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
     b->slots[i].occupied = b->slots[i].dirty = 0;
+}
+
+// Size of the ready flags of a block with a table of `capacity` entries, and of its ready set.
+RONDO_FN uint64_t rondo_block_flags_bytes(uint32_t capacity) {
+  return ((uint64_t)capacity + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+}
+
+// Gives an initialised block zeroed memory for its ready flags, which other threads and processes
+// may set, and for its ready set, which is its own. Each has rondo_block_flags_bytes and is aligned
+// to 8 bytes.
+RONDO_FN void rondo_block_use_flags(struct rondo_block *b, uint8_t *flags, uint8_t *ready) {
+  b->flags = (uint64_t)(uintptr_t)flags;
+  b->ready = (uint64_t)(uintptr_t)ready;
 }
 
 #endif // RONDO_DAEMON_CORE_BLOCK_STATE_CORE_H

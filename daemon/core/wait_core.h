@@ -100,4 +100,23 @@ RONDO_FN struct rondo_wait rondo_wait_of(const struct rondo_task_context *c, int
   }
 }
 
+// True if the party that ends such a wait sets the ready flag of the collective. Else each look
+// round must look at the wait: the party is a stream, the completion queue, or a block without
+// access to the flag.
+RONDO_FN bool rondo_wait_is_flagged(const struct rondo_task_context *c, int attempt) {
+  switch (c->state.phase) {
+  case RONDO_PHASE_GATE:
+    return rondo_load_relaxed_u32(&rondo_context_gate(c)->state) == RONDO_GATE_CLOSED;
+  case RONDO_PHASE_OPS:
+    if (attempt == RONDO_ATTEMPT_NO_DATA)
+      return rondo_endpoint_connector(&c->state.recv)->consumer_flag != 0;
+    return attempt == RONDO_ATTEMPT_NO_CREDIT &&
+           rondo_endpoint_connector(&c->state.send)->producer_flag != 0;
+  case RONDO_PHASE_DRAIN:
+    return rondo_endpoint_connector(&c->state.send)->producer_flag != 0;
+  default:
+    return false;
+  }
+}
+
 #endif // RONDO_DAEMON_CORE_WAIT_CORE_H

@@ -103,6 +103,10 @@ struct rondo_daemon {
   // these processes, the block notifies the event count of that process. Set before attach; null:
   // there is no other process.
   const struct rondo_event_counts *event_counts;
+  // The ready flags of its blocks, one block after the other (block_ready_core.h). Set by
+  // use_flags; null: none.
+  uint8_t *flags;
+  uint64_t block_flags_bytes;
   // Reports that a block has made progress: a connector may hold data for another process. Never
   // waits.
   void (*on_moved)(void *owner);
@@ -307,6 +311,10 @@ struct rondo_driver {
   // RONDO_ERR_CLOSED if the daemon was told to exit.
   int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);
 
+  // Gives the blocks their ready flags: zeroed memory of rondo_block_flags_bytes for each. Called
+  // before attach. The memory outlives the daemon, because a peer may set the flag of a collective
+  // that has ended. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY. Null: the blocks have none.
+  int (*use_flags)(struct rondo_daemon *d, uint8_t *flags);
   // Returns the address of a byte that peers in this process set when the block has something to do
   // (struct rondo_connector). Returns 0 if the peers need not set a byte. The byte outlives the
   // daemon. Null: no block needs such a byte.
@@ -387,6 +395,19 @@ static inline void rondo_daemon_init(struct rondo_daemon *d, struct rondo_device
   d->on_moved = request->on_moved;
   d->forward = request->forward;
   d->owner = request->owner;
+}
+
+// The ready flag of a collective; null: none.
+static inline uint8_t *rondo_daemon_flag(const struct rondo_daemon *d, uint32_t block,
+                                         uint32_t index) {
+  return d->flags ? d->flags + block * d->block_flags_bytes + index : NULL;
+}
+
+// Sets the ready flags of a collective whose gate has changed.
+static inline void rondo_daemon_set_flags(const struct rondo_daemon *d, uint32_t blocks,
+                                          uint32_t index) {
+  for (uint32_t b = 0; d->flags && b < blocks; b++)
+    rondo_store_release_u8(rondo_daemon_flag(d, b, index), 1); // C9
 }
 
 #endif // RONDO_DAEMON_DRIVER_DRIVER_H

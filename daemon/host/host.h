@@ -109,6 +109,8 @@ void rondo_host_block_poll_inline(struct rondo_host_block *block);
 
 // The calls below are those of struct rondo_driver with these names.
 //
+int rondo_host_use_flags(struct rondo_daemon *base, uint8_t *flags);
+
 // Starts worker threads if needed, and gives block b to worker (first_worker + b) % workers.
 // Workers last until the process ends.
 int rondo_host_attach(struct rondo_daemon *base, const struct rondo_config *cfg);

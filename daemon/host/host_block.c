@@ -55,10 +55,25 @@ void rondo_host_blocks_destroy(struct rondo_host_daemon *d) {
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     free(rondo_task_entries(&d->blocks[i].core.queue));
     free(rondo_block_wait(&d->blocks[i].core, 0));
+    free(rondo_block_ready(&d->blocks[i].core, 0));
     free((void *)(uintptr_t)d->blocks[i].moved);
   }
   rondo_memory_free(d->blocks);
   d->blocks = NULL;
+}
+
+int rondo_host_use_flags(struct rondo_daemon *base, uint8_t *flags) {
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
+  uint64_t bytes = rondo_block_flags_bytes(d->blocks[0].core.queue.capacity);
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
+    uint8_t *ready = calloc(1, bytes);
+    if (!ready)
+      return RONDO_ERR_NO_MEMORY;
+    rondo_block_use_flags(&d->blocks[i].core, flags + i * bytes, ready);
+  }
+  base->flags = flags;
+  base->block_flags_bytes = bytes;
+  return RONDO_SUCCESS;
 }
 
 bool rondo_host_block_try_own(struct rondo_host_block *block) {
@@ -77,12 +92,12 @@ static uint64_t block_progress(const struct rondo_host_block *block) {
 
 // A block is started at once if there is a new entry or a collective can go on; after a pause if it
 // has other unfinished work.
-static bool block_should_start(const struct rondo_host_block *block, uint64_t now_ns) {
+static bool block_should_start(struct rondo_host_block *block, uint64_t now_ns) {
   if (rondo_sq_try_peek(&block->core.source))
     return true;
   if (RONDO_FAULT(LOST_WAKEUP))
     return false;
-  const struct rondo_block *b = &block->core;
+  struct rondo_block *b = &block->core;
   return b->queue.count > 0 &&
          (now_ns >= rondo_load_relaxed_u64(&block->next_start_ns) || rondo_block_can_move(b));
 }

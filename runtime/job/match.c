@@ -26,6 +26,14 @@ static struct rondo_agreement_failure failure_of(int status, uint32_t culprit) {
   return (struct rondo_agreement_failure){status, culprit, UINT32_MAX, ""};
 }
 
+// Has the blocks of all members here look at the gate of the communicator, which has changed.
+static void comm_flag_members(const struct rondo_job *job, const struct rondo_match_entry *m,
+                              const struct rondo_communicator *comm) {
+  for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
+    if (r->comm == comm && job->members[r->rank])
+      rondo_daemon_set_flags(job->members[r->rank]->daemon, r->shape.blocks, r->index);
+}
+
 // Fails all runs of a communicator in this process.
 static void comm_fail(struct rondo_job *job, const struct rondo_match_entry *m,
                       struct rondo_communicator *comm,
@@ -33,6 +41,7 @@ static void comm_fail(struct rondo_job *job, const struct rondo_match_entry *m,
   if (failure->text[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
     comm->reason = strdup(failure->text);
   rondo_communicator_fail(comm, failure->status, failure->culprit);
+  comm_flag_members(job, m, comm);
   if (job->membership)
     rondo_job_wake_members(job, comm);
   for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
@@ -130,10 +139,16 @@ void rondo_match_rebind(struct rondo_job *job, struct rondo_match_entry *m) {
   }
 }
 
+struct rondo_binding_member rondo_match_binding_member(const struct rondo_job *job,
+                                                       const struct rondo_registration *r) {
+  return (struct rondo_binding_member){r->plan, r->position, job->members[r->rank]->daemon,
+                                       r->index, r->endpoints};
+}
+
 static int registration_write_endpoints(const struct rondo_job *job,
                                         const struct rondo_registration *r) {
-  return rondo_binding_write_endpoints(&job->transports, r->comm, r->plan, r->position,
-                                       job->members[r->rank]->daemon, r->endpoints);
+  const struct rondo_binding_member member = rondo_match_binding_member(job, r);
+  return rondo_binding_write_endpoints(&job->transports, r->comm, &member);
 }
 
 // True if all members have joined and all links of those here are ready.
@@ -200,6 +215,7 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
   if (!comm->has_endpoints)
     return;
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
+  comm_flag_members(job, m, comm);
   // In a job of one process, a run waits already if another thread has written to the devices.
   if (job->membership || comm_is_running(job, m, comm))
     rondo_job_wake_members(job, comm);
@@ -639,13 +655,14 @@ void rondo_match_failed(struct rondo_job *job, const struct rondo_agreement_key 
   }
 }
 
-static void comm_limit(struct rondo_job *job, struct rondo_communicator *comm, uint64_t completed,
-                       uint32_t culprit) {
+static void comm_limit(struct rondo_job *job, const struct rondo_match_entry *m,
+                       struct rondo_communicator *comm, uint64_t completed, uint32_t culprit) {
   if (completed >= comm->gate.last_run)
     return;
   if (comm->gate.culprit == UINT32_MAX)
     rondo_store_relaxed_u32(&comm->gate.culprit, culprit);
   rondo_store_release_u64(&comm->gate.last_run, completed); // G1
+  comm_flag_members(job, m, comm);
   if (job->membership)
     rondo_job_wake_members(job, comm);
 }
@@ -655,7 +672,7 @@ void rondo_match_limit(struct rondo_job *job, const struct rondo_agreement_key *
   const struct rondo_match_entry *m = rondo_match_entry_find(job, key->id);
   for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
     if (is_of_key(r, key))
-      comm_limit(job, r->comm, completed, culprit);
+      comm_limit(job, m, r->comm, completed, culprit);
 }
 
 // ------------------------------------------------------------ deregistering ---
@@ -713,7 +730,7 @@ bool rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
   rondo_match_entry_remove(m, registration);
   if (registration->owner)
     RONDO_LIST_REMOVE(registration->owner->registrations, registration, next_owned);
-  comm_limit(job, comm, completed, registration->rank);
+  comm_limit(job, m, comm, completed, registration->rank);
   rondo_offers_detach(job, registration);
   rondo_agreeing_deregister(job, registration, completed);
   if (--comm->present == 0)

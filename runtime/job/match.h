@@ -8,6 +8,8 @@
 #include "runtime/job/agreement.h"
 #include "runtime/job/match_entry.h"
 
+struct rondo_binding_member;
+
 // ---- registrations of ranks here ----
 
 // Plans a registration if the places of its members are known; sets is_planned or plan_status then.
@@ -16,14 +18,18 @@
 int rondo_job_plan(struct rondo_job *job, struct rondo_registration *registration);
 
 // Adds a registration and finds or makes its communicator. The caller owns the registration and has
-// also set id, shape, submitted, completed and owner, and endpoints if it is planned. Takes the
-// topology of the shape, unless it fails. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; a mismatch
-// fails runs, not this call. The lock is not held.
+// also set id, index, shape, submitted, completed and owner, and endpoints if it is planned. Takes
+// the topology of the shape, unless it fails. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; a
+// mismatch fails runs, not this call. The lock is not held.
 int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration);
 
 // The device has the collective of a registration that was not planned before rondo_job_register.
 // The lock is not held.
 void rondo_job_written(struct rondo_job *job, struct rondo_registration *registration);
+
+// The registration's rank, as link_binding.h knows it.
+struct rondo_binding_member rondo_match_binding_member(const struct rondo_job *job,
+                                                       const struct rondo_registration *r);
 
 // Ends all runs of the registration's communicator with `status`, in all processes.
 void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registration, int status);

@@ -81,8 +81,8 @@ void rondo_offers_send(struct rondo_job *job, struct rondo_registration *r) {
   if (offers && processes && bytes) {
     struct visit v = {job, r, offers_send_to, offers, processes, 0, bytes};
     memcpy(bytes, &head, sizeof head);
-    v.offer_count =
-        rondo_binding_collect_offers(&job->transports, r->comm, r->plan, r->position, offers);
+    const struct rondo_binding_member member = rondo_match_binding_member(job, r);
+    v.offer_count = rondo_binding_collect_offers(&job->transports, r->comm, &member, offers);
     for (uint32_t i = 0; i < v.offer_count; i++)
       processes[i] = rondo_processes_where(job, offers[i].from);
     processes_visit(&v);

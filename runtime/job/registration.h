@@ -66,6 +66,7 @@ struct rondo_registration {
   uint64_t group;                  // digest of the member list; 0: the job has one process
   struct rondo_id id;
   uint32_t rank, position, nranks;
+  uint32_t index;          // in the table of the rank's daemon
   const uint32_t *members; // of the group; outlives the registration
   const struct rondo_collective_desc *desc;
   struct rondo_shape shape;

@@ -110,6 +110,19 @@ static int daemon_attach(struct rondo_rank *rank) {
   return RONDO_SUCCESS;
 }
 
+// Gives the daemon its ready flags.
+static int daemon_use_flags(struct rondo_rank *rank) {
+  struct rondo_daemon *d = rank->member.daemon;
+  if (!d->driver->use_flags)
+    return RONDO_SUCCESS;
+  uint8_t *flags = rondo_transports_alloc_flags(
+      &rank->job->transports,
+      rank->cfg.blocks * rondo_block_flags_bytes(rank->cfg.max_collectives));
+  if (!flags || d->driver->use_flags(d, flags) != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for ready flags");
+  return RONDO_SUCCESS;
+}
+
 // Joins the job, attaches the daemon to its device unless manual, and makes the handle.
 static int rank_join(struct rondo_rank *rank, const struct rondo_rank_request *request,
                      uint64_t *handle) {
@@ -123,7 +136,8 @@ static int rank_join(struct rondo_rank *rank, const struct rondo_rank_request *r
   rank->member.daemon->proxy = &rank->job->transports.proxy_address;
   rank->member.daemon->event_counts =
       rank->job->membership ? &rank->job->transports.event_counts : NULL;
-  if (!rank->member.is_manual)
+  status = daemon_use_flags(rank);
+  if (status == RONDO_SUCCESS && !rank->member.is_manual)
     status = daemon_attach(rank);
   if (status == RONDO_SUCCESS) {
     *handle = rondo_handle_create(rank);

@@ -478,6 +478,7 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll, char **i
   uint64_t bytes = coll_image_bytes(coll) + (coll->is_late ? 0 : coll_endpoint_bytes(coll));
   coll->contexts =
       rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE, bytes);
+  r->index = coll->index;
   if (!coll->is_late)
     r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_image_bytes(coll);
   bool needs_parts = coll->desc.kind == RONDO_ALL_TO_ALL_V && !coll->exchange;

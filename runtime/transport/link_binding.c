@@ -48,14 +48,28 @@ static uint32_t offer_place(int kind) {
   return kind < RONDO_PLACE_EXPORTED ? 0 : (uint32_t)(kind - RONDO_PLACE_EXPORTED);
 }
 
+// Writes to a connector where the ready flag of the member's collective is. A producer's flag is
+// set only by a consumer in the same process: between two arenas, each process has another
+// distance.
+static void link_write_flag(const struct rondo_link *link, const struct rondo_binding_member *m,
+                            int sends, uint32_t block) {
+  struct rondo_connector *c = rondo_link_connector(link, block);
+  const uint8_t *flag =
+      rondo_daemon_flag(m->daemon, block, m->index ^ (RONDO_FAULT(FLAG_OF_OTHER) ? 1 : 0));
+  if (flag)
+    *(sends ? &c->producer_flag : &c->consumer_flag) =
+        (uint64_t)(uintptr_t)flag - (uint64_t)(uintptr_t)c;
+}
+
 uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
                                       struct rondo_communicator *comm,
-                                      const struct rondo_plan *plan, uint32_t position,
+                                      const struct rondo_binding_member *member,
                                       struct rondo_connector_offer *offers) {
+  const struct rondo_plan *plan = member->plan;
   uint32_t count = 0;
   for (uint32_t i = 0; i < plan->recv.count; i++) {
     uint32_t from = rondo_plan_peer(plan, &plan->recv, i);
-    struct rondo_link *link = rondo_communicator_link(comm, from, position);
+    struct rondo_link *link = rondo_communicator_link(comm, from, member->position);
     if (!link || link->process == RONDO_HERE || (link->is_proxied && !link->proxy_link))
       continue;
     struct rondo_connector_offer offer = {.from = comm->members[from].rank};
@@ -67,6 +81,8 @@ uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
       offer.stride_bytes = link->stride_bytes;
       link->is_owed = 1;
     }
+    for (uint32_t b = 0; b < comm->shape.blocks; b++)
+      link_write_flag(link, member, 0, b); // the producer may publish before our gate is open
     offers[count++] = offer;
   }
   return count;
@@ -192,27 +208,25 @@ void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator 
 struct member {
   const struct rondo_transports *transports;
   struct rondo_communicator *comm;
-  const struct rondo_plan *plan;
-  uint32_t position;
-  struct rondo_daemon *daemon;
+  struct rondo_binding_member is;
 };
 
 // The link of the member with one of its plan's peers: first the send peers, then the recv peers.
 static const struct rondo_link *member_link(const struct member *m, uint32_t index) {
-  uint32_t sends = m->plan->send.count;
+  uint32_t sends = m->is.plan->send.count;
   if (index < sends)
-    return rondo_communicator_link(m->comm, m->position,
-                                   rondo_plan_peer(m->plan, &m->plan->send, index));
-  return rondo_communicator_link(m->comm, rondo_plan_peer(m->plan, &m->plan->recv, index - sends),
-                                 m->position);
+    return rondo_communicator_link(m->comm, m->is.position,
+                                   rondo_plan_peer(m->is.plan, &m->is.plan->send, index));
+  return rondo_communicator_link(
+      m->comm, rondo_plan_peer(m->is.plan, &m->is.plan->recv, index - sends), m->is.position);
 }
 
 #define IMAGE_ENDPOINTS 64u // written at once, from the stack
 
 static int block_write_endpoints(const struct member *m, uint32_t block, uint64_t at) {
-  const struct rondo_place place = {.device = m->daemon->device, .kind = RONDO_MEMORY_DEVICE};
+  const struct rondo_place place = {.device = m->is.daemon->device, .kind = RONDO_MEMORY_DEVICE};
   struct rondo_endpoint image[IMAGE_ENDPOINTS];
-  uint32_t peers = m->plan->send.count + m->plan->recv.count;
+  uint32_t peers = m->is.plan->send.count + m->is.plan->recv.count;
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < peers && status == RONDO_SUCCESS; i++) {
     uint32_t filled = i % IMAGE_ENDPOINTS + 1;
@@ -220,7 +234,7 @@ static int block_write_endpoints(const struct member *m, uint32_t block, uint64_
                         m->comm->shape.first_sequence);
     if (filled < IMAGE_ENDPOINTS && i + 1 < peers)
       continue;
-    status = rondo_writes_add(&m->comm->writes, place, m->comm->members[m->position].rank,
+    status = rondo_writes_add(&m->comm->writes, place, m->comm->members[m->is.position].rank,
                               (void *)(uintptr_t)at, image, filled * sizeof *image);
     at += filled * sizeof *image;
   }
@@ -232,14 +246,15 @@ static int block_write_endpoints(const struct member *m, uint32_t block, uint64_
 // block sets its byte for the event count of that process. Each side writes the field that it uses.
 static void link_write_ready(const struct member *m, const struct rondo_link *link, int sends,
                              uint32_t block) {
-  const struct rondo_driver *driver = m->daemon->driver;
+  const struct rondo_driver *driver = m->is.daemon->driver;
   struct rondo_connector *c = rondo_link_connector(link, block);
   int is_here = link->process == RONDO_HERE;
   uint64_t at = 0;
   if (is_here)
-    at = driver->ready_byte(m->daemon, block);
+    at = driver->ready_byte(m->is.daemon, block);
   else if (m->transports->peers[link->process].event_count)
-    at = driver->moved_byte(m->daemon, block, m->transports->peers[link->process].event_count - 1);
+    at = driver->moved_byte(m->is.daemon, block,
+                            m->transports->peers[link->process].event_count - 1);
   if (sends == is_here)
     c->producer_ready = at;
   else
@@ -247,24 +262,25 @@ static void link_write_ready(const struct member *m, const struct rondo_link *li
 }
 
 static void block_write_ready(const struct member *m, uint32_t block) {
-  uint32_t sends = m->plan->send.count;
-  for (uint32_t i = 0; i < sends + m->plan->recv.count; i++) {
+  uint32_t sends = m->is.plan->send.count;
+  for (uint32_t i = 0; i < sends + m->is.plan->recv.count; i++) {
     const struct rondo_link *link = member_link(m, i);
     if (!link->is_proxied)
       link_write_ready(m, link, i < sends, block);
+    if (link->is_proxied ? i < sends : link->process == RONDO_HERE)
+      link_write_flag(link, &m->is, i < sends, block);
   }
 }
 
 int rondo_binding_write_endpoints(const struct rondo_transports *t, struct rondo_communicator *comm,
-                                  const struct rondo_plan *plan, uint32_t position,
-                                  struct rondo_daemon *daemon, uint64_t endpoints) {
-  const struct member m = {t, comm, plan, position, daemon};
-  uint64_t block_bytes =
-      (plan->send.count + plan->recv.count) * (uint64_t)sizeof(struct rondo_endpoint);
+                                  const struct rondo_binding_member *member) {
+  const struct member m = {t, comm, *member};
+  uint64_t block_bytes = (member->plan->send.count + member->plan->recv.count) *
+                         (uint64_t)sizeof(struct rondo_endpoint);
   int status = RONDO_SUCCESS;
   for (uint32_t b = 0; b < comm->shape.blocks && status == RONDO_SUCCESS; b++) {
-    status = block_write_endpoints(&m, b, endpoints + b * block_bytes);
-    if (daemon->driver->ready_byte)
+    status = block_write_endpoints(&m, b, member->endpoints + b * block_bytes);
+    if (member->daemon->driver->ready_byte)
       block_write_ready(&m, b);
   }
   return status;

@@ -30,11 +30,20 @@ void rondo_binding_locate(const struct rondo_transports *t, struct rondo_communi
 int rondo_binding_open_proxied(const struct rondo_transports *t, struct rondo_communicator *comm,
                                void *home);
 
+// A member here.
+struct rondo_binding_member {
+  const struct rondo_plan *plan;
+  uint32_t position;
+  struct rondo_daemon *daemon;
+  uint32_t index;     // of the collective in the daemon's table
+  uint64_t endpoints; // device memory for its endpoints
+};
+
 // Writes to `offers` (room for plan->recv.count) the connectors here by which other processes send
-// to `position`, and returns how many.
+// to the member, and returns how many.
 uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
                                       struct rondo_communicator *comm,
-                                      const struct rondo_plan *plan, uint32_t position,
+                                      const struct rondo_binding_member *member,
                                       struct rondo_connector_offer *offers);
 
 // Wakes the proxied links of the communicator if they sleep. Called after a run was counted; the
@@ -62,12 +71,11 @@ enum rondo_binding rondo_binding_bind(struct rondo_transports *t, struct rondo_c
 // peers.
 void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator *comm);
 
-// Writes the endpoints of the member at `position` to its device, at `endpoints`: for each block
-// those of the plan's send peers, then those of its recv peers. Adds to `writes` of the
-// communicator what the CPU cannot write itself. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or
-// RONDO_ERR_SYSTEM.
+// Writes the endpoints of the member to its device: for each block those of the plan's send peers,
+// then those of its recv peers. Writes to the connectors which bytes each side sets. Adds to
+// `writes` of the communicator what the CPU cannot write itself. Returns RONDO_SUCCESS,
+// RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
 int rondo_binding_write_endpoints(const struct rondo_transports *t, struct rondo_communicator *comm,
-                                  const struct rondo_plan *plan, uint32_t position,
-                                  struct rondo_daemon *daemon, uint64_t endpoints);
+                                  const struct rondo_binding_member *member);
 
 #endif // RONDO_RUNTIME_TRANSPORT_LINK_BINDING_H

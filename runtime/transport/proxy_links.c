@@ -164,6 +164,7 @@ void rondo_proxy_link_release(struct rondo_proxy *p, struct rondo_proxy_link *li
   if (connector->released == before)
     return;
   rondo_store_release_u32(&c->consumed, connector->released); // C3
+  rondo_connector_set_flag(c, c->producer_flag);
   rondo_proxy_link_notify(p, link);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "runtime/memory/arena.h"
 #include "runtime/memory/range.h"
 #include "runtime/transport/mapped.h"
@@ -53,7 +54,35 @@ int rondo_transports_open(struct rondo_transports *t, const struct rondo_transpo
   return status;
 }
 
+// Ready flags outside an arena.
+struct rondo_transport_flags {
+  struct rondo_transport_flags *next;
+  _Alignas(RONDO_LINE_BYTES) uint8_t bytes[];
+};
+
+uint8_t *rondo_transports_alloc_flags(struct rondo_transports *t, uint64_t bytes) {
+  if (t->arena)
+    return rondo_arena_alloc(t->arena, bytes);
+  struct rondo_transport_flags *flags = rondo_memory_alloc(sizeof *flags + bytes);
+  if (!flags)
+    return NULL;
+  pthread_mutex_lock(t->config.lock);
+  flags->next = t->flags;
+  t->flags = flags;
+  pthread_mutex_unlock(t->config.lock);
+  return flags->bytes;
+}
+
+static void flags_free(struct rondo_transports *t) {
+  while (t->flags) {
+    struct rondo_transport_flags *flags = t->flags;
+    t->flags = flags->next;
+    rondo_memory_free(flags);
+  }
+}
+
 void rondo_transports_close(struct rondo_transports *t) {
+  flags_free(t);
   rondo_pool_fini(&t->pool);
   rondo_window_group_close(t);
   rondo_range_destroy(t->range);

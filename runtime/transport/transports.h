@@ -155,6 +155,7 @@ struct rondo_transports {
   uint64_t proxy_address;           // `proxy` again; atomic, for threads without the lock (P2)
   char no_proxy[RONDO_WHY_BYTES];   // why there is none
   struct rondo_event_counts event_counts; // of the processes on this machine
+  struct rondo_transport_flags *flags;    // guarded by `lock`; those outside the arena
   uint32_t self, peer_count;              // 0 until the processes are known
   struct rondo_transport_peer *peers;     // by process
 };
@@ -175,6 +176,10 @@ void rondo_transports_close(struct rondo_transports *t);
 // `why`.
 int rondo_transports_add_device(struct rondo_transports *t, const struct rondo_config *cfg,
                                 struct rondo_device *device, char *why);
+
+// Allocates zeroed memory for the ready flags of a daemon here: in the arena if there is one. It
+// lasts until rondo_transports_close. Null: no memory. The lock is not held.
+uint8_t *rondo_transports_alloc_flags(struct rondo_transports *t, uint64_t bytes);
 
 // Starts to connect once the processes are known. Takes ownership of `peers`, in which
 // `is_same_machine` and `asks_window` are set.

@@ -72,6 +72,9 @@ static const char *const faults[] = {
     "wait_stale",
     "look_from_front",
     "spins_in_vain",
+    "flag_lost",
+    "flag_before_data",
+    "flag_of_other",
     "cqe_half_read",
     "offers_unchecked",
     // The next ones: agree.c.

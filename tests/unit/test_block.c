@@ -5,6 +5,7 @@
 #include "daemon/cuda/cuda_launch_core.h"
 #include "daemon/host/host.h"
 #include "runtime/api/api_context.h"
+#include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/run_queues.h"
@@ -286,6 +287,102 @@ static void what_can_move_goes_before_what_is_stuck(void **state) {
     for (uint32_t e = 0; e < COUNT; e++)
       assert_int_equal(out[0][k][e], data[0][k][e] + data[1][k][e]);
   assert_memory_equal(out[0], out[1], sizeof out[0]);
+  close_sides();
+}
+
+// ---- ready flags ----
+
+static uint8_t *flag_of(int side, uint32_t index) {
+  return rondo_daemon_flag(sides[side].rank->member.daemon, 0, index);
+}
+
+static uint32_t flags_set(int side, uint32_t count) {
+  uint32_t set = 0;
+  for (uint32_t i = 0; i < count; i++)
+    set |= (uint32_t)*flag_of(side, i) << i;
+  return set;
+}
+
+enum { WAITING = 12 };
+static int32_t stuck_data[2][2][COUNT];
+
+// Side 0 runs WAITING collectives, all of which then wait for data; side 1 has registered them.
+// Returns the handle of `id` on side 1.
+static struct rondo_collective leave_all_stuck(uint64_t id) {
+  struct rondo_collective last[WAITING + 1];
+  const struct rondo_config c = base_config();
+  open_sides(2, &c);
+  for (uint64_t i = 1; i <= WAITING; i++) {
+    submit(0, enter(0, i, COUNT, 0), stuck_data[0][0], stuck_data[0][1]);
+    last[i] = enter(1, i, COUNT, 0);
+  }
+  for (uint32_t i = 0; i < 10 * WAITING; i++)
+    (void)step(0, 0);
+  assert_int_equal(counters(0)->ended, 0);
+  return last[id];
+}
+
+static void end_all_stuck(void) {
+  for (uint64_t i = 1; i <= WAITING; i++) {
+    struct rondo_collective coll;
+    assert_int_equal(rondo_lookup(sides[1].ctx, i, &coll), RONDO_SUCCESS);
+    if (rondo_coll_find(sides[1].rank, coll)->submitted == 0)
+      submit(1, coll, stuck_data[1][0], stuck_data[1][1]);
+  }
+  pump();
+  assert_int_equal(counters(0)->ended, WAITING);
+  close_sides();
+}
+
+static void a_peer_that_has_moved_flags_its_collective(void **state) {
+  (void)state;
+  struct rondo_collective fifth = leave_all_stuck(5);
+  uint32_t index = rondo_coll_find(sides[1].rank, fifth)->index;
+  assert_int_equal(flags_set(0, WAITING), 0);
+  submit(1, fifth, stuck_data[1][0], stuck_data[1][1]);
+  (void)step(1, 0);
+  assert_int_equal(flags_set(0, WAITING), 1 << index);
+  assert_true(rondo_block_take_flags(sides[0].block));
+  assert_int_equal(flags_set(0, WAITING), 0);
+  assert_true(*rondo_block_ready(sides[0].block, index) & RONDO_READY_LOOK);
+  assert_false(rondo_block_take_flags(sides[0].block));
+  (void)step(0, 0);
+  assert_int_equal(counters(0)->ended, 1);
+  end_all_stuck();
+}
+
+// What waits for a flag is looked at by blind looks alone, so each round looks at few waits.
+static void a_lost_flag_costs_rounds(void **state) {
+  (void)state;
+  submit(1, leave_all_stuck(5), stuck_data[1][0], stuck_data[1][1]);
+  (void)step(1, 0);
+  for (uint32_t i = 0; i < WAITING; i++)
+    *flag_of(0, i) = 0;
+  uint32_t rounds = sides[0].block->rounds;
+  for (uint32_t i = 0; i < 2 * WAITING && !counters(0)->ended; i++)
+    (void)step(0, 0);
+  assert_int_equal(counters(0)->ended, 1);
+  assert_in_range(sides[0].block->rounds - rounds, 2, WAITING + 2);
+  end_all_stuck();
+}
+
+static void whoever_opens_or_fails_a_gate_flags_its_members(void **state) {
+  (void)state;
+  const struct rondo_config c = base_config();
+  open_sides(2, &c);
+  struct rondo_collective first = enter(0, 1, COUNT, 0);
+  (void)enter(0, 2, COUNT, 0);
+  uint32_t index = rondo_coll_find(sides[0].rank, first)->index;
+  assert_int_equal(flags_set(0, 2), 0);
+  struct rondo_collective theirs = enter(1, 1, COUNT, 0);
+  assert_int_equal(flags_set(0, 2), 1 << index);
+  assert_int_equal(*flag_of(1, rondo_coll_find(sides[1].rank, theirs)->index), 1);
+  *flag_of(0, index) = 0;
+  assert_int_equal(rondo_deregister(sides[1].ctx, theirs), RONDO_SUCCESS);
+  assert_int_equal(flags_set(0, 2), 1 << index);
+  *flag_of(0, index) = 0;
+  assert_int_equal(rondo_abort(sides[0].ctx), RONDO_SUCCESS);
+  assert_true(flags_set(0, 2) & (1 << index));
   close_sides();
 }
 
@@ -720,6 +817,9 @@ int main(void) {
       RONDO_NAMED_TEST("block", a_coarse_clock_takes_nothing_from_a_budget),
       RONDO_NAMED_TEST("block", two_that_send_to_each_other_soon_receive),
       RONDO_NAMED_TEST("block", what_can_move_goes_before_what_is_stuck),
+      RONDO_NAMED_TEST("block", a_peer_that_has_moved_flags_its_collective),
+      RONDO_NAMED_TEST("block", a_lost_flag_costs_rounds),
+      RONDO_NAMED_TEST("block", whoever_opens_or_fails_a_gate_flags_its_members),
       RONDO_NAMED_TEST("block", a_large_one_shares_its_turns),
       RONDO_NAMED_TEST("block", the_preempted_keep_their_places),
       RONDO_NAMED_TEST("block", contexts_are_saved_only_when_they_have_changed),

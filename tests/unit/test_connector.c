@@ -361,12 +361,37 @@ static void notifies_the_other_side_if_it_asks_for_that(void **state) {
   rig_fini(&r);
 }
 
+static uint64_t distance_of(const struct rondo_connector *c, const uint8_t *flag) {
+  return address_of(flag) - (uint64_t)(uintptr_t)c;
+}
+
+static void flags_the_collective_of_the_other_side(void **state) {
+  (void)state;
+  uint8_t producer_flag = 0;
+  uint8_t consumer_flag = 0;
+  struct rig r;
+  rig_init(&r, 0);
+  r.connector->producer_flag = distance_of(r.connector, &producer_flag);
+  r.connector->consumer_flag = distance_of(r.connector, &consumer_flag);
+  assert_true(rondo_connector_try_reserve(&r.producer));
+  send_number(&r.producer, 0);
+  assert_int_equal(consumer_flag, 1);
+  assert_int_equal(producer_flag, 0);
+  consumer_flag = 0;
+  expect_number(&r.consumer, 0);
+  assert_int_equal(producer_flag, 1);
+  assert_int_equal(consumer_flag, 0);
+  rig_fini(&r);
+}
+
 static void tells_nobody_at_first(void **state) {
   (void)state;
   struct rig r;
   rig_init(&r, 0);
   assert_int_equal(r.connector->producer_ready, 0);
   assert_int_equal(r.connector->consumer_ready, 0);
+  assert_int_equal(r.connector->producer_flag, 0);
+  assert_int_equal(r.connector->consumer_flag, 0);
   send_number(&r.producer, 0);
   expect_number(&r.consumer, 0);
   rig_fini(&r);
@@ -484,6 +509,7 @@ int main(void) {
       RONDO_NAMED_TEST("connector", wraps_at_uint32_max),
       RONDO_NAMED_TEST("connector", hands_over_between_threads),
       RONDO_NAMED_TEST("connector", notifies_the_other_side_if_it_asks_for_that),
+      RONDO_NAMED_TEST("connector", flags_the_collective_of_the_other_side),
       RONDO_NAMED_TEST("connector", notifies_the_one_side_that_asks_for_that),
       RONDO_NAMED_TEST("connector", tells_nobody_at_first),
       RONDO_NAMED_TEST("connector", a_side_that_looks_only_when_notified_misses_nothing),

@@ -199,6 +199,30 @@ static void a_failing_run_waits_until_nobody_reads(void **state) {
   assert_true(rondo_wait_is_over(&w));
 }
 
+// Data, credits and a drain are flagged by a peer that knows the flag, and a closed gate by whoever
+// opens it. Nobody flags the rest.
+static void is_flagged_by_a_peer_that_has_the_flag(void **state) {
+  (void)state;
+  struct scene s;
+  scene_init(&s, RONDO_PHASE_OPS, 0);
+  assert_false(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_NO_DATA));
+  assert_false(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_NO_CREDIT));
+  s.from.connector.consumer_flag = 64;
+  assert_true(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_NO_DATA));
+  assert_false(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_NO_CREDIT));
+  s.to.connector.producer_flag = 64;
+  assert_true(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_NO_CREDIT));
+  assert_false(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_SHUT));
+  s.context.state.phase = RONDO_PHASE_DRAIN;
+  assert_true(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_DONE));
+  s.context.state.phase = RONDO_PHASE_FAILING;
+  assert_false(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_DONE));
+  s.context.state.phase = RONDO_PHASE_GATE; // it is open: the run waits for its stream
+  assert_false(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_DONE));
+  s.gate.state = RONDO_GATE_CLOSED;
+  assert_true(rondo_wait_is_flagged(&s.context, RONDO_ATTEMPT_DONE));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("wait", none_is_over_at_once),
@@ -213,6 +237,7 @@ int main(void) {
       RONDO_NAMED_TEST("wait", what_was_done_waits_for_nothing),
       RONDO_NAMED_TEST("wait", a_drain_waits_until_the_peer_consumes_more),
       RONDO_NAMED_TEST("wait", a_failing_run_waits_until_nobody_reads),
+      RONDO_NAMED_TEST("wait", is_flagged_by_a_peer_that_has_the_flag),
   };
   return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
 }
