@@ -75,6 +75,9 @@ struct rondo_carrier_calls {
   // arrived. One thread sleeps, beside the thread that makes the other calls. Any thread wakes it.
   void (*sleep)(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed);
   void (*wake)(struct rondo_carrier *c);
+  // Called by `arrive`: `process` has sent the message that is arriving. A carrier may then answer
+  // over the connection on which the message has come. Null: the carrier has no use for this.
+  void (*identify)(struct rondo_carrier *c, uint32_t process);
   // Closes the connections with a process. Its messages that are not over end in later calls of
   // `progress`.
   void (*disconnect)(struct rondo_carrier *c, uint32_t process);

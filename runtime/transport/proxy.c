@@ -80,6 +80,15 @@ static void proxy_notify_blocks(struct rondo_proxy *p) {
     }
 }
 
+// Calls the carrier's `progress`, which takes one or two system calls, also if nothing has arrived.
+// A thread that leaves right after a round that has called it omits the call, unless slots are in
+// flight.
+static int proxy_move_messages(struct rondo_proxy *p, int is_leaving) {
+  int can_omit = is_leaving && p->has_received && !rondo_load_relaxed_u32(&p->transfers);
+  p->has_received = !is_leaving;
+  return can_omit ? 0 : p->config.calls->progress(p->carrier);
+}
+
 // One round: forwards what can be forwarded. The caller has claimed the proxy. Returns 1 if
 // anything moved.
 static int proxy_run_round(struct rondo_proxy *p, int is_leaving) {
@@ -87,7 +96,7 @@ static int proxy_run_round(struct rondo_proxy *p, int is_leaving) {
   rondo_proxy_link_sets_wake_requested(p);
   // A peer that waits needs slots; credits are less urgent.
   int moved = rondo_proxy_links_send(p);
-  moved |= p->config.calls->progress(p->carrier);
+  moved |= proxy_move_messages(p, is_leaving);
   moved |= rondo_proxy_links_credit(p, is_leaving);
   proxy_notify_blocks(p);
   moved |= rondo_proxy_links_retire(p);

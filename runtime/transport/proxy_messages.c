@@ -210,6 +210,8 @@ static void *on_arrive(void *arg, const void *head_bytes, size_t size, uint64_t 
     rondo_proxy_count(&p->counters.refused);
     return NULL;
   }
+  if (p->config.calls->identify)
+    p->config.calls->identify(p->carrier, head.from);
   if (head.type == RONDO_PROXY_DATA) {
     enclosed_credit_receive(p, &head);
     return rondo_proxy_is_reachable(p, head.from) ? data_receive(p, &head, ticket) : NULL;

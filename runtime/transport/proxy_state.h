@@ -102,6 +102,7 @@ struct rondo_proxy {
   // Of the thread that has claimed the proxy.
   uint32_t requests_seen;
   int needs_notify; // some link does
+  int has_received; // the last round was not of a thread that leaves
   struct rondo_link_set_list awake, asleep;
   struct rondo_proxy_transfer *idle;
   struct rondo_proxy_counters counters;

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,45 @@ static void a_process_makes_a_connection_for_each_endpoint(void **state) {
   assert_true(counts[1] > counts[0]);
   assert_true(counts[1] >= 2 * WAYS);
 }
+
+// ----------------------------------------------------------------- both ways ---
+
+#define MUCH_BYTES 100000u // more than connections carry that only set up others
+
+// 1 if much has been sent and received over the connection.
+static uint32_t carries_both_ways(int fd) {
+  struct tcp_info info = {0};
+  socklen_t bytes = sizeof info;
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+         info.tcpi_bytes_acked > MUCH_BYTES && info.tcpi_bytes_received > MUCH_BYTES;
+}
+
+static void answering_member(struct rondo_family *f, uint32_t rank) {
+  uint8_t before[DESCRIPTORS], fresh[DESCRIPTORS];
+  struct player p = player_enter(f, rank);
+  look_before(f, before);
+  for (int32_t i = 0; i < 5; i++)
+    RONDO_MEMBER_STATUS(play(&p, f, i), RONDO_SUCCESS);
+  (void)find_new(fresh, before);
+  uint32_t count = 0;
+  for (int fd = 0; fd < DESCRIPTORS; fd++)
+    count += fresh[fd] && carries_both_ways(fd);
+  meet(f, &f->words[3]); // a process that leaves closes its connections
+  player_leave(&p);
+  RONDO_MEMBER_TRUE(count == f->cfg.endpoints);
+}
+
+// Else the kernel would acknowledge each small message with a packet of its own.
+static void two_processes_answer_each_other_over_the_same_connections(void **state) {
+  (void)state;
+  for (uint32_t endpoints = 1; endpoints <= WAYS; endpoints += WAYS - 1) {
+    struct rondo_family *f = proxied_family(endpoints);
+    rondo_family_run(f, answering_member, NULL);
+    rondo_family_destroy(f);
+  }
+}
+
+// ----------------------------------------------------------------------- loss ---
 
 // One of several is enough: what was on its way there is lost.
 static void losing_member(struct rondo_family *f, uint32_t rank) {
@@ -333,6 +373,7 @@ static void unauthenticated_connections_disturb_nobody(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("lines", a_process_makes_a_connection_for_each_endpoint),
+      RONDO_NAMED_TEST("lines", two_processes_answer_each_other_over_the_same_connections),
       RONDO_NAMED_TEST("lines", one_connection_that_is_lost_ends_the_runs),
       RONDO_NAMED_TEST("lines", processes_that_take_up_other_amounts_in_one_piece_are_kept_apart),
       RONDO_NAMED_TEST("lines", connecting_waits_in_no_call),

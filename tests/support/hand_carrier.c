@@ -55,11 +55,17 @@ static int hand_send(struct rondo_carrier *c, const struct rondo_carrier_message
 static int hand_progress(struct rondo_carrier *c) {
   struct rondo_hand *h = &rondo_hand;
   (void)c;
+  h->receives++;
   if (!h->sends_in || --h->sends_in)
     return 0;
   while (h->sending_count)
     rondo_hand_sent(0, RONDO_SUCCESS);
   return 1;
+}
+
+static void hand_identify(struct rondo_carrier *c, uint32_t process) {
+  (void)c;
+  rondo_hand.identified |= 1u << process;
 }
 
 static const struct rondo_carrier_calls calls = {.name = "hand",
@@ -71,6 +77,7 @@ static const struct rondo_carrier_calls calls = {.name = "hand",
                                                  .arm = rondo_null_arm,
                                                  .sleep = rondo_null_sleep,
                                                  .wake = rondo_null_wake,
+                                                 .identify = hand_identify,
                                                  // What is on its way when a process is cut
                                                  // ends some time later: the test says when.
                                                  .disconnect = rondo_null_disconnect,

@@ -56,6 +56,8 @@ struct rondo_hand {
   int is_unused;                  // no run of any link is outstanding
   struct rondo_link_set link_set; // of all links
   uint32_t sends_in;              // rounds until all messages are sent; 0: the test decides
+  uint32_t receives;              // calls of the carrier's `progress`
+  uint32_t identified;            // a bit for each process whose messages the proxy has accepted
 };
 
 extern struct rondo_hand rondo_hand;

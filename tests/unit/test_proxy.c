@@ -308,6 +308,39 @@ static void a_flush_returns_when_all_has_been_sent(void **state) {
   assert_int_equal(hand->sending_count, 0);
 }
 
+// A call of the carrier's `progress` takes longer than the rest of such a round.
+static void a_flush_after_a_round_that_received_does_not_receive_again(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, l->link, 99);
+  (void)rondo_proxy_help(hand->proxy);
+  uint32_t receives = hand->receives;
+  (void)rondo_proxy_flush(hand->proxy, 0);
+  assert_int_equal(hand->receives, receives);
+  (void)rondo_proxy_flush(hand->proxy, 0); // no round has received since
+  assert_int_equal(hand->receives, receives + 1);
+  (void)rondo_proxy_help(hand->proxy);
+  receives = hand->receives;
+  publish(l, SMALL, 1);
+  hand->sends_in = 1;
+  (void)rondo_proxy_flush(hand->proxy, 0); // a slot is in flight
+  assert_int_equal(hand->receives, receives + 1);
+  assert_int_equal(hand->sending_count, 0);
+}
+
+// The carrier sends over the connection of a process that it knows. The token shows who it is.
+static void only_a_message_with_the_token_identifies_its_sender(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head slot = data(l, 0, 0);
+  slot.token ^= 1;
+  assert_false(arrive(&slot));
+  assert_int_equal(hand->identified, 0);
+  slot.token ^= 1;
+  (void)arrive(&slot);
+  assert_int_equal(hand->identified, 1u << 1);
+}
+
 // A message takes its caller longer than all the rest of a small run.
 static void a_rank_that_leaves_sends_no_credit_that_can_wait(void **state) {
   (void)state;
@@ -649,6 +682,8 @@ int main(void) {
       TEST(a_forgotten_link_set_is_not_woken),
       TEST(the_latest_link_gets_its_credit_first),
       TEST(a_flush_returns_when_all_has_been_sent),
+      TEST(a_flush_after_a_round_that_received_does_not_receive_again),
+      TEST(only_a_message_with_the_token_identifies_its_sender),
       TEST(a_rank_that_leaves_sends_no_credit_that_can_wait),
       TEST(flush_gives_up_on_what_does_not_move),
       TEST(a_link_ends_with_its_last_slot),
