@@ -9,7 +9,8 @@
 #include "runtime/memory/pool.h"
 #include "runtime/memory/range.h"
 
-#define LEAST_SHIFT 9 // 512 bytes: sizes are multiples of RONDO_LINE_BYTES
+#define LEAST_BYTES UINT64_C(384) // a connector of two slots without payload
+#define LEAST_SHIFT 9             // then 512 bytes: sizes are multiples of RONDO_LINE_BYTES
 
 void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
                      struct rondo_arena *arena) {
@@ -68,15 +69,15 @@ static void pool_free_memory(struct rondo_pool *pool, struct rondo_place at, voi
     at.device->driver->free(at.device, at.kind, memory);
 }
 
-// There are few sizes, so that free pieces fit later requests: four between a power of two and the
-// next, so that at most a fifth of a piece is wasted.
-static uint64_t class_bytes(uint32_t k) {
-  return (UINT64_C(4) + k % 4) << (LEAST_SHIFT - 2 + k / 4);
+uint64_t rondo_pool_class_bytes(uint32_t k) {
+  if (k == 0)
+    return LEAST_BYTES;
+  return (UINT64_C(4) + (k - 1) % 4) << (LEAST_SHIFT - 2 + (k - 1) / 4);
 }
 
-static uint32_t size_class(uint64_t bytes) {
+uint32_t rondo_pool_class(uint64_t bytes) {
   uint32_t k = 0;
-  while (k < RONDO_POOL_CLASSES - 1 && class_bytes(k) < bytes)
+  while (k < RONDO_POOL_CLASSES - 1 && rondo_pool_class_bytes(k) < bytes)
     k++;
   return k;
 }
@@ -85,7 +86,7 @@ static uint64_t shelf_bytes(const struct rondo_pool_shelf *shelf) {
   uint64_t bytes = 0;
   for (uint32_t k = 0; k < RONDO_POOL_CLASSES; k++)
     for (const struct rondo_pool_piece *piece = shelf->free[k]; piece; piece = piece->next)
-      bytes += class_bytes(k);
+      bytes += rondo_pool_class_bytes(k);
   return bytes;
 }
 
@@ -190,8 +191,8 @@ static struct rondo_pool_piece *pool_add_piece(struct rondo_pool *pool, struct r
 
 void *rondo_pool_alloc(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
                        uint64_t *got_bytes, struct rondo_pool_want *want) {
-  uint32_t k = size_class(bytes);
-  uint64_t size = class_bytes(k);
+  uint32_t k = rondo_pool_class(bytes);
+  uint64_t size = rondo_pool_class_bytes(k);
   if (bytes > size || pool->used_bytes + size > pool->limit_bytes)
     return NULL;
   struct rondo_pool_shelf *shelf = pool_find_shelf(pool, at);
@@ -229,7 +230,7 @@ void rondo_pool_supply(struct rondo_pool *pool, struct rondo_pool_want *want,
     return;
   }
   struct rondo_pool_shelf *shelf = pool_find_shelf(pool, at); // exists since the want was made
-  uint32_t k = size_class(size);
+  uint32_t k = rondo_pool_class(size);
   piece->next = shelf->free[k];
   shelf->free[k] = piece;
   want->bytes = 0;
@@ -240,7 +241,7 @@ void rondo_pool_free(struct rondo_pool *pool, struct rondo_place at, void *memor
   struct rondo_pool_shelf *shelf =
       pool_find_shelf(pool, at); // exists: the piece was allocated from it
   struct rondo_pool_piece *piece = pool->spare;
-  uint32_t k = size_class(got_bytes);
+  uint32_t k = rondo_pool_class(got_bytes);
   pool->spare = piece->next;
   piece->memory = memory;
   piece->next = shelf->free[k];

@@ -18,7 +18,13 @@ struct rondo_arena;
 struct rondo_pins;
 struct rondo_range;
 
-#define RONDO_POOL_CLASSES 160u
+#define RONDO_POOL_CLASSES 161u
+
+// Sizes of pieces. There are few, so that free pieces fit later requests: one below 512 bytes, then
+// four between a power of two and the next, so that at most a fifth of a piece is wasted. The class
+// of `bytes` is the first that holds them, or the last one.
+uint64_t rondo_pool_class_bytes(uint32_t k);
+uint32_t rondo_pool_class(uint64_t bytes);
 
 // More kinds of places for pieces, after enum rondo_memory_kind: memory that devices and peers of
 // this machine share.

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "daemon/host/host.h"
+#include "queues/connector_core.h"
 #include "runtime/memory/arena.h"
 #include "tests/support/named.h"
 
@@ -53,6 +54,18 @@ static void pieces_lie_on_their_own_lines(void **state) {
     rondo_pool_free(&pool, at, piece, got_bytes);
   }
   rondo_pool_fini(&pool);
+}
+
+static void sizes_grow_and_waste_a_fifth_at_most(void **state) {
+  (void)state;
+  assert_int_equal(rondo_pool_class_bytes(0), rondo_connector_bytes(2));
+  for (uint32_t k = 1; k < RONDO_POOL_CLASSES; k++) {
+    uint64_t bytes = rondo_pool_class_bytes(k);
+    assert_int_equal(bytes % RONDO_LINE_BYTES, 0);
+    assert_in_range(bytes - rondo_pool_class_bytes(k - 1), 1, bytes / (k > 1 ? 5 : 4));
+    assert_int_equal(rondo_pool_class(bytes), k);
+    assert_int_equal(rondo_pool_class(bytes - 1), k);
+  }
 }
 
 static void the_budget_is_what_is_given_out(void **state) {
@@ -251,6 +264,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("pool", a_piece_given_back_is_used_again),
       RONDO_NAMED_TEST("pool", pieces_lie_on_their_own_lines),
+      RONDO_NAMED_TEST("pool", sizes_grow_and_waste_a_fifth_at_most),
       RONDO_NAMED_TEST("pool", the_budget_is_what_is_given_out),
       RONDO_NAMED_TEST("pool", idle_pieces_make_room_for_other_sizes),
       RONDO_NAMED_TEST("pool", pieces_stay_where_they_are_from),
