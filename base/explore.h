@@ -58,6 +58,7 @@ enum rondo_fault {
   RONDO_FAULT_FLAG_OF_OTHER,    // a connector has the ready flag of another collective
   RONDO_FAULT_CQE_HALF_READ,    // a completion is taken when only its first half is visible
   RONDO_FAULT_OFFERS_UNCHECKED, // connectors are bound though their rank has registered otherwise
+  RONDO_FAULT_LENT_EARLY,       // memory for payload is taken back while a run is outstanding
   // Of the agreement on registrations (tests/explore/agree.c).
   RONDO_FAULT_AGREED_EARLY,      // the root takes a subtree that has begun to register for complete
   RONDO_FAULT_OVER_EARLY,        // a process does not wait until its children have deregistered

@@ -8,8 +8,9 @@
 // One producer, one consumer; every call is wait-free. Sequence numbers run through 2^32 and are
 // masked only on access. Each slot has a mark that depends on its sequence number, so no slot is
 // cleared and no tail is written. A payload of up to RONDO_CONNECTOR_INLINE_BYTES is in the same
-// cache line as the mark. A larger one is in the slot's payload memory. Or the slot holds a
-// reference: the address of memory that the producer does not change until the slot is consumed.
+// cache line as the mark. A larger one is in the slot's payload memory, if the connector has any.
+// Or the slot holds a reference: the address of memory that the producer does not change until the
+// slot is consumed.
 //
 // The two sides may be different processes, which map the connector at different addresses. So it
 // holds no addresses, except those whose comment says to which side they belong. Payload memory is
@@ -40,6 +41,11 @@
 // A flag in rondo_slot.bytes: the payload is in the producer's own buffer, at `address`.
 #define RONDO_SLOT_REFERENCE 0x80000000u
 
+// Values of rondo_connector.reference_bytes: slots never refer to a user's buffer, but may refer to
+// memory that is lent to the producer; they never hold a reference.
+#define RONDO_REFERENCES_LENT (UINT32_MAX - 1)
+#define RONDO_REFERENCES_NONE UINT32_MAX
+
 struct rondo_slot {
   uint32_t mark;    // sequence number + 1 of what it holds
   uint32_t bytes;   // of the payload, and RONDO_SLOT_REFERENCE
@@ -58,11 +64,12 @@ struct rondo_connector {
   // Written by the producer, once: when it fails a run whose references may not have been consumed.
   uint32_t shut; // 1: the memory of references no longer belongs to the run
   // Constant when the first run begins.
-  uint32_t slot_count;      // a power of two
-  uint64_t payload;         // distance of slot_count × slot_bytes; 0: inline and references only
-  uint32_t slot_bytes;      // size of one slot's payload memory
-  uint32_t reference_bytes; // payloads of at least this may be references; UINT32_MAX: never
-  uint64_t reference_bias;  // from the producer's address of a reference to the consumer's
+  uint32_t slot_count; // a power of two
+  uint64_t payload;    // distance of slot_count × slot_bytes
+  uint32_t slot_bytes; // size of one slot's payload memory; 0: inline and references only
+  // User's buffers of at least this may be referred to; RONDO_REFERENCES_*.
+  uint32_t reference_bytes;
+  uint64_t reference_bias; // from the producer's address of a reference to the consumer's
   // Addresses of the ready byte of each side, in the process of the other side, which sets it. 0:
   // none.
   uint64_t producer_ready, consumer_ready;
@@ -156,11 +163,14 @@ RONDO_FN bool rondo_connector_try_reserve(struct rondo_endpoint *e) {
 }
 
 // Returns where the payload of this side's current slot is, if it has `bytes` and is no reference.
-// The producer writes it there after a successful reservation.
+// The producer writes it there after a successful reservation. Null: the connector has no memory
+// for so many bytes, and the slot can only be a reference.
 RONDO_FN void *rondo_connector_payload(const struct rondo_endpoint *e, uint64_t bytes) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   if (bytes <= RONDO_CONNECTOR_INLINE_BYTES)
     return rondo_connector_slot(c, e->sequence)->data;
+  if (!c->slot_bytes)
+    return NULL;
   uint64_t at = (uint64_t)(e->sequence & (c->slot_count - 1)) * c->slot_bytes;
   return (void *)(uintptr_t)(e->connector + c->payload + at);
 }
@@ -181,7 +191,7 @@ RONDO_FN bool rondo_connector_reads_private(const struct rondo_endpoint *e) {
 // Producer: true if no slot of the connector is ever a reference, so that the consumer never reads
 // the producer's buffer.
 RONDO_FN bool rondo_connector_has_no_references(const struct rondo_endpoint *e) {
-  return rondo_endpoint_connector(e)->reference_bytes == UINT32_MAX;
+  return rondo_endpoint_connector(e)->reference_bytes == RONDO_REFERENCES_NONE;
 }
 
 // Beside its payload a slot can hold a word, where the payload is not. The producer writes the word

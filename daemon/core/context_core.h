@@ -78,8 +78,18 @@ struct rondo_task_run {
   uint64_t ticket;     // the doorbell value at which the run may begin
 };
 
+// Payload memory that the rank has lent to a collective while it has runs outstanding: for each
+// block, send peer and slot `slot_bytes`. It lies in front of the collective's ops. A slot whose
+// payload has no other place refers to it.
+struct rondo_lent_payload {
+  uint64_t memory; // address; 0: none is lent
+  uint32_t slot_bytes;
+  uint32_t reserved;
+};
+static_assert(sizeof(struct rondo_lent_payload) == 16, "shared layout");
+
 struct rondo_context_static {
-  uint64_t ops;        // address of op_count × struct rondo_plan_op
+  uint64_t ops;        // address of op_count × struct rondo_plan_op, after the rondo_lent_payload
   uint64_t gate;       // address of struct rondo_communicator_gate
   uint64_t send_table; // address of the endpoints of the send peers; written when the gate opens
   uint64_t recv_table; // ... of the receive peers
@@ -94,7 +104,8 @@ struct rondo_context_static {
   // 1: the plan was not known when the collective was registered. `send_table` is the address of
   // the static part that has it, written before the gate opens, and `recv_table` that of the
   // context. Nothing else about the plan is set.
-  uint16_t is_provisional;
+  uint8_t is_provisional;
+  uint8_t block; // which of the collective's blocks
 };
 static_assert(sizeof(struct rondo_context_static) == 32 + 48 + 16 + 16, "shared layout");
 

@@ -166,6 +166,16 @@ RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
   return is_private && !rondo_connector_reads_private(&c->state.send) ? NULL : memory;
 }
 
+// The lent memory for the payload of the reserved slot.
+RONDO_FN void *rondo_chunk_lent(const struct rondo_task_context *c) {
+  const struct rondo_lent_payload *lent =
+      (const struct rondo_lent_payload *)(uintptr_t)c->fixed.ops - 1;
+  uint32_t slots = rondo_endpoint_connector(&c->state.send)->slot_count;
+  uint64_t link = (uint64_t)c->fixed.block * c->fixed.send_peer_count + c->state.bound_send;
+  uint64_t slot = link * slots + (c->state.send.sequence & (slots - 1));
+  return (void *)(uintptr_t)(lent->memory + slot * lent->slot_bytes);
+}
+
 // Publishes the reserved slot, with its payload memory or with a reference.
 RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct rondo_chunk_view *v,
                                   const void *reference) {
@@ -218,6 +228,8 @@ RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, struct rondo_chu
     rondo_chunk_publish(c, v, reference);
   void *payload =
       sends && !reference ? rondo_connector_payload(&c->state.send, v->message_bytes) : NULL;
+  if (sends && !reference && !payload)
+    reference = payload = rondo_chunk_lent(c);
   if (RONDO_FAULT(PUBLISH_BEFORE_DATA) && sends && !ready) {
     rondo_chunk_publish(c, v, reference);
     RONDO_POINT("primitive.early");

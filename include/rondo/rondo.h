@@ -159,7 +159,9 @@ struct rondo_config {
   struct rondo_tuning tuning;
   uint32_t max_collectives; // maximum of registered collectives; 0: 16,384
   uint64_t max_runs;        // maximum of outstanding runs; 0: memory is the only limit
-  uint64_t connector_bytes; // maximum memory for the job's connectors; 0: 4 GiB. Per process
+  // Maximum memory for the job's connectors, and once more for the payload of outstanding runs; 0:
+  // 4 GiB. Per process
+  uint64_t connector_bytes;
   // Maximum size of a slot, a power of two from 64 to 2^30; 0: 256 KiB. Same on all ranks.
   uint32_t slot_bytes;
   uint32_t report_on_timeout; // 1 (default): rondo_wait logs the stuck report when it times out
@@ -471,7 +473,7 @@ typedef void (*rondo_callback)(void *arg, int status);
 // RONDO_ERR_INVALID: a buffer that is needed is null, the buffers overlap, or the device cannot
 //   access one of them;
 // RONDO_ERR_FULL: max_runs are outstanding;
-// RONDO_ERR_NO_MEMORY;
+// RONDO_ERR_NO_MEMORY: memory or connector_bytes is used up;
 // RONDO_ERR_SYSTEM: the poller thread cannot start, or this rank has lost its device.
 int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
               rondo_callback callback, void *arg);
@@ -628,7 +630,7 @@ struct rondo_counters {
   uint64_t quits;           // times that a block quit: idle, stuck, or after residency_ns
   uint64_t starts;          // daemon starts
   uint64_t helped;          // block steps on threads of the application
-  uint64_t connector_bytes; // connector memory that the job uses in this process now
+  uint64_t connector_bytes; // memory of the job's connectors and runs in this process now
 };
 
 // Copies the counters to `out`. Each number is exact, but they are not read at the same instant.

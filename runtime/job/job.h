@@ -110,6 +110,7 @@ struct rondo_job {
   struct rondo_process *processes;
   struct rondo_agreeing *agreeing; // null like `membership`
   uint64_t peer_timeout_ns;        // how long a process that blocks a run may be silent
+  uint64_t lending_bytes;          // memory of the ranks here for lending (lending.h); atomic
   uint64_t mark;                   // number of the last round of messages to several processes
   bool was_blocked;                // processes were reported as awaited at the last tick
 };

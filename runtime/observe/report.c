@@ -315,6 +315,10 @@ int rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out) {
   c.helped = d.helped;
   pthread_mutex_lock(&rank->job->lock);
   c.connector_bytes = rank->job->transports.pool.used_bytes;
+  for (uint32_t i = 0; i < rank->job->rank_count; i++)
+    if (rank->job->members[i])
+      c.connector_bytes +=
+          rondo_load_relaxed_u64(&rondo_rank_of(rank->job->members[i])->lending.lent_bytes);
   pthread_mutex_unlock(&rank->job->lock);
   *out = c;
   return RONDO_SUCCESS;

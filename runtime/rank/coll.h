@@ -46,6 +46,12 @@ struct rondo_exchange {
   struct rondo_span places[];      // the same with their offsets: nranks, then nranks
 };
 
+enum rondo_coll_borrows {
+  RONDO_BORROWS_NOTHING = 0,
+  RONDO_BORROWS_MAYBE = 1, // its connectors are not known yet: as ALWAYS
+  RONDO_BORROWS_ALWAYS = 2 // while it has runs outstanding (lending.h)
+};
+
 // A registered collective. The memory stays until the context is destroyed, so that a stale handle
 // can be checked. `generation` is odd while the entry is in use.
 //
@@ -63,7 +69,8 @@ struct rondo_coll {
   uint64_t failed_from;                 // the first run that failed; 0: none
   uint32_t on_device;                   // runs pushed and not ended; at most RONDO_DEVICE_RUNS
   uint16_t block_count;                 // that take part
-  uint16_t used_buffers;                // by this rank: 1 send, 2 receive, 3 both
+  uint8_t used_buffers;                 // by this rank: 1 send, 2 receive, 3 both
+  uint8_t borrows;                      // enum rondo_coll_borrows
   uint64_t inline_run; // the run whose CQE may stay in the CQ (inline_run.h); 0: none
 
   uint64_t in_place_bytes; // distance of the two buffers when in place
@@ -77,6 +84,8 @@ struct rondo_coll {
   void *parts;
   // Device memory (register.c says what is there); the second one if the plan was made later.
   void *contexts, *late;
+  struct rondo_lent_piece *lent; // payload memory; null: none is lent
+  uint32_t lent_class;           // size of the payload memory that it borrows, as in pool.h
   int failed_status;
   uint16_t in_overflow;
   uint16_t is_late;
@@ -93,6 +102,8 @@ struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collect
 // Does the same, and logs that the call `call` of the application names no collective.
 struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_collective handle,
                                           const char *call);
+// What its blocks read of the memory that is lent to it. Only if it borrows.
+struct rondo_lent_payload *rondo_coll_lent(const struct rondo_coll *coll);
 struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
 
 // Finds the handle of a registered id of the application. As rondo_lookup.

@@ -14,6 +14,7 @@
 #include "runtime/rank/coll.h"
 #include "runtime/rank/group.h"
 #include "runtime/rank/handles.h"
+#include "runtime/rank/lending.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/run_queues.h"
 #include "runtime/rank/stream.h"
@@ -248,6 +249,7 @@ static void rank_dismantle(struct rondo_context ctx, struct rondo_rank *rank, in
       rondo_coll_remove(rank, coll);
   }
   rondo_allocations_free(rank);
+  rondo_lending_fini(rank);
   rank->extension->close(rank);
   rondo_job_leave(rank->job, rank->cfg.rank, join_ns);
   rondo_handle_destroy(ctx.handle);

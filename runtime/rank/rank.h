@@ -27,6 +27,7 @@ struct rondo_coll;
 struct rondo_coll_stream;
 struct rondo_comm_end;
 struct rondo_group_entry;
+struct rondo_lent_piece;
 struct rondo_rank;
 struct rondo_replay;
 struct rondo_run_record;
@@ -52,6 +53,12 @@ struct rondo_rank_extension {
   void (*close)(struct rondo_rank *rank);
 };
 
+// The free pieces of memory for lending, by class (pool.h), and how many bytes are lent.
+struct rondo_lending {
+  struct rondo_lent_piece *free[RONDO_POOL_CLASSES];
+  uint64_t lent_bytes; // atomic
+};
+
 struct rondo_rank {
   struct rondo_config cfg; // resolved
   struct rondo_job *job;
@@ -74,6 +81,7 @@ struct rondo_rank {
   struct rondo_coll *overflow, *overflow_last;
   void *by_id; // tree (search.h) of struct rondo_coll
   struct rondo_run_record *free_records;
+  struct rondo_lending lending;
   struct rondo_group_entry *groups;
   uint64_t next_group;
   void *allocations;             // tree (search.h) of the addresses of the user's memory

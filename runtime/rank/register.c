@@ -10,6 +10,7 @@
 #include "runtime/job/match.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/group.h"
+#include "runtime/rank/lending.h"
 #include "runtime/rank/run_queues.h"
 #include "runtime/rank/stream.h"
 #include "runtime/rank/submit.h"
@@ -17,6 +18,10 @@
 
 // Limit of a buffer's size. Sums of such sizes do not overflow.
 #define MAX_BUFFER_BYTES (UINT64_C(1) << 60)
+
+// Connectors get payload memory while they take less than this part of connector_bytes: 16 MiB of
+// the default.
+#define PAYLOAD_SHARE 256u
 
 // ------------------------------------------------------------------- table ---
 
@@ -237,9 +242,9 @@ static int table_check_room(struct rondo_rank *rank, struct rondo_id id) {
 
 // ---------------------------------------------------------------- building ---
 
-static uint16_t coll_find_used_buffers(const struct rondo_coll *coll) {
+static uint8_t coll_find_used_buffers(const struct rondo_coll *coll) {
   int is_root = coll->registration.position == coll->desc.root;
-  uint16_t not_empty = (uint16_t)((coll->send_bytes ? 1u : 0u) | (coll->recv_bytes ? 2u : 0u));
+  uint8_t not_empty = (uint8_t)((coll->send_bytes ? 1u : 0u) | (coll->recv_bytes ? 2u : 0u));
   switch (coll->desc.kind) {
   case RONDO_REDUCE:
   case RONDO_GATHER:
@@ -272,8 +277,9 @@ static void coll_set_buffers(struct rondo_coll *coll) {
 }
 
 // Device memory of a collective: a context for each block; for each block the parts of an
-// all-to-all-v; the ops of the plan and the order of its chunks; for each block the endpoints of
-// its peers, which are written when the gate opens. If the plan was not known at registration
+// all-to-all-v; what is lent to it, the ops of the plan and the order of its chunks; for each block
+// the endpoints of its peers, which are written when the gate opens. If the plan was not known at
+// registration
 // (`is_late`), a static part for each context follows the parts, and the rest is memory apart.
 
 static uint64_t round_to_vectors(uint64_t bytes) {
@@ -299,15 +305,35 @@ static uint64_t coll_ops_bytes(const struct rondo_coll *coll) {
   return round_to_vectors(coll->plan->op_count * sizeof coll->plan->ops[0]);
 }
 
-// The ops, and the order of chunks if the plan takes them by place.
+// What is lent, the ops, and the order of chunks if the plan takes them by place.
 static uint64_t coll_program_bytes(const struct rondo_coll *coll) {
   uint64_t order = coll->plan->by_place ? coll->plan->nranks * sizeof(uint32_t) : 0;
-  return coll_ops_bytes(coll) + round_to_vectors(order);
+  return sizeof(struct rondo_lent_payload) + coll_ops_bytes(coll) + round_to_vectors(order);
 }
 
-// Writes both to zeroed memory.
+struct rondo_lent_payload *rondo_coll_lent(const struct rondo_coll *coll) {
+  char *program = coll->is_late ? coll->late : (char *)coll->contexts + coll_base_bytes(coll);
+  return (struct rondo_lent_payload *)(void *)program;
+}
+
+static struct rondo_shape_lent coll_shape_lent(const struct rondo_coll *coll) {
+  const struct rondo_rank *rank = coll->registration.home;
+  return rondo_shape_lent(&coll->registration.shape, coll->plan, !rank->job->membership);
+}
+
+// Notes what the collective borrows, once its plan is made.
+static void coll_note_lent(struct rondo_coll *coll) {
+  const struct rondo_shape_lent lent = coll_shape_lent(coll);
+  coll->borrows = lent.bytes ? RONDO_BORROWS_MAYBE : RONDO_BORROWS_NOTHING;
+  coll->lent_class = rondo_pool_class(lent.bytes);
+}
+
+// Writes all three to zeroed memory.
 static void program_fill(const struct rondo_coll *coll, char *to) {
   const struct rondo_plan *plan = coll->plan;
+  const struct rondo_lent_payload lent = {.slot_bytes = coll_shape_lent(coll).slot_bytes};
+  memcpy(to, &lent, sizeof lent);
+  to += sizeof lent;
   memcpy(to, plan->ops, plan->op_count * sizeof plan->ops[0]);
   if (plan->by_place)
     memcpy(to + coll_ops_bytes(coll), coll->registration.shape.topology->order,
@@ -324,19 +350,20 @@ static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
   return coll->block_count * peers * sizeof(struct rondo_endpoint);
 }
 
-// Fills what depends on the plan. `program`: the address of the ops and the order.
+// Fills what depends on the plan. `program`: the address of what program_fill writes.
 static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t program,
                       struct rondo_context_static *fixed) {
   const struct rondo_registration *r = &coll->registration;
   const struct rondo_plan *plan = coll->plan;
-  fixed->ops = program;
+  fixed->ops = program + sizeof(struct rondo_lent_payload);
   fixed->geometry = rondo_shape_geometry(&r->shape, block);
   if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
     fixed->geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_parts_offset(coll, block);
   if (plan->by_place)
-    fixed->geometry.order = program + coll_ops_bytes(coll);
+    fixed->geometry.order = fixed->ops + coll_ops_bytes(coll);
   fixed->op_count = (uint8_t)plan->op_count;
   fixed->send_peer_count = (uint16_t)plan->send.count;
+  fixed->block = (uint8_t)block;
   uint32_t peers = plan->send.count + plan->recv.count;
   uint64_t at = r->endpoints + (uint64_t)block * peers * sizeof(struct rondo_endpoint);
   fixed->send_table = at;
@@ -414,6 +441,8 @@ static void registration_shape(struct rondo_registration *r) {
     limits.algorithms[r->desc->kind] = rondo_forced_find(
         &rank->forced, r->desc->kind, r->desc->count * rondo_dtype_bytes(r->desc->dtype));
   limits.shares_memory = !rank->job->membership && !rank->member.device->driver->reach;
+  if (!limits.payload_limit && rank->member.device->driver->is_direct)
+    limits.payload_limit = rank->cfg.connector_bytes / PAYLOAD_SHARE + 1;
   limits.topology = r->shape.topology;
   limits_place(rank, &limits);
   r->shape = rondo_shape_make(r->desc, r->nranks, &limits);
@@ -428,7 +457,7 @@ static int registration_plan(struct rondo_registration *r) {
 // written here before the gate opens.
 static int registration_load(struct rondo_registration *r) {
   struct rondo_coll *coll = coll_of(r);
-  const struct rondo_rank *rank = r->home;
+  struct rondo_rank *rank = r->home;
   struct rondo_device *device = rank->member.device;
   const uint64_t bytes = coll->block_count * sizeof(struct rondo_context_static);
   struct rondo_context_static *plans = calloc(1, bytes);
@@ -452,6 +481,12 @@ static int registration_load(struct rondo_registration *r) {
   }
   free(program);
   free(plans);
+  rondo_lock_take(&rank->lock);
+  if (status == RONDO_SUCCESS)
+    coll_note_lent(coll);
+  if (coll->head && coll->borrows)
+    status = rondo_coll_lend(rank, coll);
+  rondo_lock_give(&rank->lock);
   return status;
 }
 
@@ -468,6 +503,8 @@ static int coll_plan(struct rondo_rank *rank, struct rondo_coll *coll) {
   if (coll->is_late && r->plan_status == RONDO_SUCCESS)
     registration_shape(r); // for the number of blocks
   coll->block_count = (uint16_t)r->shape.blocks;
+  if (r->is_planned)
+    coll_note_lent(coll);
   return RONDO_SUCCESS;
 }
 
@@ -553,6 +590,7 @@ static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   coll->members = NULL;
   coll->contexts = coll->parts = coll->late = NULL;
   rondo_lock_take(&rank->lock);
+  rondo_coll_return(rank, coll);
   tdelete(coll, &rank->by_id, coll_compare_ids);
   coll->next = rank->free_colls;
   rank->free_colls = coll;
@@ -581,6 +619,7 @@ coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *req
                                                      .calls = &registration_calls,
                                                      .home = rank};
     coll->device_generation = coll->generation + 1; // coll_publish adds 1
+    coll->borrows = RONDO_BORROWS_NOTHING;          // until its plan is made
     *status = rondo_group_members(rank, desc->group, &coll->members, &coll->registration.nranks);
     coll->registration.members = coll->members;
   }

@@ -7,6 +7,7 @@
 #include "base/explore.h"
 #include "base/log.h"
 #include "runtime/job/match.h"
+#include "runtime/rank/lending.h"
 #include "runtime/rank/stream.h"
 
 #define SERVICE_BATCH 64
@@ -160,6 +161,8 @@ static void run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status
   rank->free_records = record;
   if (coll->unpushed)
     rondo_coll_push(rank, coll);
+  if (coll->borrows && (!coll->head || RONDO_FAULT(LENT_EARLY)))
+    rondo_coll_return(rank, coll);
 }
 
 static void completion_accept(struct rondo_rank *rank, const struct rondo_cqe *cqe) {

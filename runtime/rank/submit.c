@@ -6,6 +6,7 @@
 #include "base/explore.h"
 #include "base/log.h"
 #include "runtime/rank/inline_run.h"
+#include "runtime/rank/lending.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/run_queues.h"
 #include "runtime/transport/link_binding.h"
@@ -74,7 +75,7 @@ int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_col
   return rondo_coll_check_buffers(coll, s);
 }
 
-int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
+int rondo_submission_prepare(struct rondo_rank *rank, struct rondo_coll *coll,
                              const struct rondo_submission *s, struct rondo_run_record **record) {
   int status = rondo_submission_check(rank, coll, s);
   if (status != RONDO_SUCCESS)
@@ -85,6 +86,10 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
     return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
                             "run: rank %u has %llu runs outstanding already (max_runs)",
                             rank->cfg.rank, (unsigned long long)rank->cfg.max_runs);
+  if (coll->borrows)
+    status = rondo_coll_borrow(rank, coll);
+  if (status != RONDO_SUCCESS)
+    return status;
   if (s->args.callback)
     status = rondo_callbacks_reserve(&rank->callbacks);
   struct rondo_run_record *taken = status == RONDO_SUCCESS ? rondo_run_record_take(rank) : NULL;
@@ -92,6 +97,8 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
     *record = taken;
     return RONDO_SUCCESS;
   }
+  if (!coll->head)
+    rondo_coll_return(rank, coll);
   if (s->args.callback && status == RONDO_SUCCESS)
     rondo_callbacks_unreserve(&rank->callbacks);
   status = status == RONDO_SUCCESS ? RONDO_ERR_NO_MEMORY : status;

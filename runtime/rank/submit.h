@@ -29,7 +29,7 @@ int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_col
 // `prepare` checks the run and reserves what it needs, in `record`. After that `commit` cannot
 // fail. It returns how many runs have ended since. `is_inline`: it executes the first steps of the
 // run before its bookkeeping, so that peers wait less (inline_run.h).
-int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
+int rondo_submission_prepare(struct rondo_rank *rank, struct rondo_coll *coll,
                              const struct rondo_submission *s, struct rondo_run_record **record);
 uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
                                  struct rondo_submission *s, struct rondo_run_record *record,

@@ -23,6 +23,9 @@ struct rondo_shape {
   uint32_t scaled;                      // 1: this reduction multiplies inputs before sending
   bool keeps_sums;                      // see struct rondo_plan_request
   struct rondo_plan_topology *topology; // of the members, or null; the communicator owns it
+  // A connector gets payload memory if those of the job then take at most this in its process. Else
+  // ranks lend it (rondo_shape_lent). 0: ranks lend none.
+  uint64_t payload_limit;
 };
 
 // Forced algorithms (RONDO_ALGO): of a kind, for collectives that count at most `most_bytes`. Of
@@ -56,6 +59,7 @@ struct rondo_shape_limits {
   uint32_t reference_bytes; // payloads of at least this are passed by reference
   uint32_t first_sequence;
   struct rondo_plan_topology *topology; // of the members, or null; becomes that of the shape
+  uint64_t payload_limit;
   bool shares_memory; // all members are threads of this process, and can read each other's buffers
   uint32_t is_mapped; // tests only: connectors behave as between processes
   const struct rondo_cost_model *model; // decides the algorithm; null: rondo_cost_defaults
@@ -67,6 +71,18 @@ struct rondo_shape_limits {
 // Decides how a collective is cut. Pure.
 struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
                                     const struct rondo_shape_limits *limits);
+
+struct rondo_plan;
+
+// Payload memory that a member needs while it has runs outstanding, for slots without memory of
+// their own that cannot refer to a user's buffer: for each block, send peer and slot `slot_bytes`.
+// `reads_buffers`: all peers can read the user's buffers of this member.
+struct rondo_shape_lent {
+  uint64_t bytes; // 0: none
+  uint32_t slot_bytes;
+};
+struct rondo_shape_lent rondo_shape_lent(const struct rondo_shape *shape,
+                                         const struct rondo_plan *plan, bool reads_buffers);
 
 // The part of block `block`. Of an all-to-all-v the caller sets `listed`.
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);

@@ -73,7 +73,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
   if (rondo_plan_is_by_value(shape.algorithm))
-    shape.reference_bytes = UINT32_MAX;
+    shape.reference_bytes = RONDO_REFERENCES_NONE;
   shape.first_sequence = limits->first_sequence;
   shape.is_mapped = limits->is_mapped;
   shape.scaled = rondo_reduction_lower(desc->dtype, desc->redop, desc->scalar, nranks).scale;
@@ -96,6 +96,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
     shape.blocks = limits->blocks;
     chunk_bytes = shape_listed_chunk_bytes(&shape, cap_bytes);
   }
+  shape.payload_limit = limits->payload_limit;
   shape.chunk_elems = desc->kind == RONDO_BARRIER ? 1 : (uint32_t)(chunk_bytes / elem_bytes);
   return shape;
 }
@@ -176,14 +177,14 @@ static unsigned link_reach(const struct rondo_communicator *comm, const struct r
 // The least payload that is passed by reference.
 static uint32_t communicator_reference_bytes(const struct rondo_communicator *comm,
                                              unsigned reach) {
-  return reach & RONDO_REACH_BUFFERS ? comm->shape.reference_bytes : UINT32_MAX;
+  return reach & RONDO_REACH_BUFFERS ? comm->shape.reference_bytes : RONDO_REFERENCES_NONE;
 }
 
 // Bytes of the largest message of an op with this width.
 static uint64_t shape_message_bytes(const struct rondo_shape *s, uint32_t width) {
   uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
   uint64_t most_bytes = s->count * rondo_dtype_bytes(s->dtype);
-  if (width == 1)
+  if (s->kind == RONDO_ALL_TO_ALL_V)
     return chunk_bytes;
   if (!rondo_plan_splits(s->kind, s->algorithm))
     most_bytes *= width;
@@ -200,12 +201,32 @@ static bool op_fills_slot(const struct rondo_shape *s, const struct rondo_plan_o
   return !(op->primitive & kept) && ((op->primitive & RONDO_PRIM_RECV) || s->scaled);
 }
 
+struct rondo_shape_lent rondo_shape_lent(const struct rondo_shape *shape,
+                                         const struct rondo_plan *plan, bool reads_buffers) {
+  struct rondo_shape_lent lent = {0};
+  bool may_copy = !reads_buffers || plan->by_value;
+  uint64_t most_bytes = 0;
+  for (uint32_t i = 0; i < plan->op_count; i++) {
+    const struct rondo_plan_op *op = &plan->ops[i];
+    if (!(op->primitive & RONDO_PRIM_SEND))
+      continue;
+    uint64_t bytes = shape_message_bytes(shape, op->width);
+    most_bytes = bytes > most_bytes ? bytes : most_bytes;
+    may_copy |= bytes > RONDO_CONNECTOR_INLINE_BYTES && op_fills_slot(shape, op);
+  }
+  if (!shape->payload_limit || most_bytes <= RONDO_CONNECTOR_INLINE_BYTES || !may_copy)
+    return lent;
+  lent.slot_bytes = (uint32_t)(divide_up(most_bytes, ALIGN_BYTES) * ALIGN_BYTES);
+  lent.bytes = (uint64_t)shape->blocks * plan->send.count * shape->slot_count * lent.slot_bytes;
+  return lent;
+}
+
 // Payload bytes that a slot needs when the member at `from` sends: none for what fits beside the
 // mark, and little where everything large is passed by reference. Between processes and between
 // devices a reference depends on the buffers of each run, and between machines there are none, so
 // slots hold a whole message.
-static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
-                                   const struct rondo_link *link, unsigned reach) {
+static uint64_t link_needed_bytes(const struct rondo_communicator *comm,
+                                  const struct rondo_link *link, unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
   struct rondo_plan_request request = {s->kind, s->algorithm,  link->from, s->nranks,
                                        s->root, s->keeps_sums, s->topology};
@@ -230,12 +251,35 @@ static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
   return most_bytes > RONDO_CONNECTOR_INLINE_BYTES ? most_bytes : 0;
 }
 
+// Payload bytes that a slot gets: what it needs, or nothing if the connectors of the job would then
+// take more than the limit. Then the producer is lent this memory.
+static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
+                                   const struct rondo_link *link, unsigned reach) {
+  const struct rondo_shape *s = &comm->shape;
+  uint64_t bytes = link_needed_bytes(comm, link, reach);
+  uint64_t limit = s->payload_limit;
+  bool is_lent = limit && !link->is_proxied &&
+                 comm->pool->used_bytes + bytes * s->slot_count * s->blocks > limit;
+  return is_lent ? 0 : bytes;
+}
+
 struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
                                            uint32_t to) {
   for (uint32_t i = comm->members[from].first_from; i != NO_LINK; i = comm->links[i].next_from)
     if (comm->links[i].to == to)
       return &comm->links[i];
   return NULL;
+}
+
+static uint32_t link_reference_bytes(const struct rondo_communicator *comm,
+                                     const struct rondo_link *link, uint64_t slot_bytes,
+                                     unsigned reach) {
+  uint32_t bytes = communicator_reference_bytes(comm, reach);
+  if (link->is_proxied)
+    return RONDO_REFERENCES_NONE;
+  if (!comm->shape.payload_limit || slot_bytes)
+    return bytes;
+  return bytes == RONDO_REFERENCES_NONE ? RONDO_REFERENCES_LENT : RONDO_CONNECTOR_INLINE_BYTES + 1;
 }
 
 // Writes the connectors of a link, one a block, to their memory.
@@ -249,7 +293,7 @@ static int link_write_connectors(struct rondo_communicator *comm, const struct r
     c->payload = slot_bytes ? head_bytes : 0;
     c->slot_count = s->slot_count;
     c->slot_bytes = (uint32_t)slot_bytes;
-    c->reference_bytes = link->is_proxied ? UINT32_MAX : communicator_reference_bytes(comm, reach);
+    c->reference_bytes = link_reference_bytes(comm, link, slot_bytes, reach);
     c->reads_private = (reach & RONDO_REACH_PRIVATE) != 0;
     c->producer_rank = comm->members[link->from].rank;
     c->consumer_rank = comm->members[link->to].rank;

@@ -77,6 +77,7 @@ static const char *const faults[] = {
     "flag_of_other",
     "cqe_half_read",
     "offers_unchecked",
+    "lent_early",
     // The next ones: agree.c.
     "agreed_early",
     "over_early",

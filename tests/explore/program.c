@@ -118,6 +118,14 @@ static void draw_limits(struct random *r, struct explore_program *p) {
   p->manual.shape.first_sequence = random_chance(r, 50) ? 0 : 0u - random_below(r, 12);
 }
 
+// No connector has payload memory, some have it, or all. From random numbers of its own, as in
+// draw_processes.
+static void draw_lending(struct explore_program *p) {
+  static const uint64_t limits[] = {1, 1, 4096, 0};
+  struct random r = {random_mix(p->seed + 1616)};
+  p->manual.shape.payload_limit = ITEM(&r, limits);
+}
+
 static void draw_conduct(struct random *r, struct explore_program *p) {
   static const uint32_t percents[] = {0, 2, 10, 40};
   p->tick_ns = (uint32_t)random_log(r, 1, 4000);
@@ -188,6 +196,7 @@ void explore_program_make(struct explore_program *p, uint64_t seed) {
     draw_coll(&r, p, i);
   draw_processes(p);
   draw_algorithms(p);
+  draw_lending(p);
 }
 
 // Each id is registered as often as can be, for a run or two.

@@ -142,6 +142,34 @@ static void a_second_rank_is_refused_without_harm_to_the_first(void **state) {
   rondo_test_job_close(&job);
 }
 
+// A run whose payload needs memory that the rank lends.
+static int submit_average(void *arg) {
+  static float send[2][4096];
+  static float recv[2][4096];
+  struct fixture *f = arg;
+  return rondo_run(f->ctx, f->coll, send[f->id], recv[f->id], nothing, NULL);
+}
+
+static void runs_that_borrow_are_refused_without_a_trace(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct fixture f[2];
+  struct rondo_collective_desc d = rondo_all_reduce(1, 4096, RONDO_FLOAT32, RONDO_AVG);
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  c.connector_bytes = 1u << 20; // connectors get no payload memory
+  rondo_test_job_open(&job, 2, &c);
+  for (uint32_t r = 0; r < 2; r++) {
+    f[r] = (struct fixture){.ctx = job.ctx[r], .id = r};
+    assert_int_equal(rondo_register(f[r].ctx, &d, &f[r].coll), RONDO_SUCCESS);
+  }
+  for (int r = 0; r < 2; r++)
+    assert_true(refused_until_it_succeeds(submit_average, &f[r]) >= 3);
+  for (int r = 0; r < 2; r++)
+    assert_int_equal(rondo_wait(f[r].ctx, f[r].coll, RONDO_LAST_RUN, RONDO_TEST_LONG_NS),
+                     RONDO_SUCCESS);
+  rondo_test_job_close(&job);
+}
+
 static void groups_and_runs_are_refused_without_a_trace(void **state) {
   (void)state;
   struct fixture f = {.id = 1};
@@ -161,6 +189,7 @@ int main(void) {
       RONDO_NAMED_TEST("no_memory", init_is_refused_without_a_trace),
       RONDO_NAMED_TEST("no_memory", registration_is_refused_without_a_trace),
       RONDO_NAMED_TEST("no_memory", a_second_rank_is_refused_without_harm_to_the_first),
+      RONDO_NAMED_TEST("no_memory", runs_that_borrow_are_refused_without_a_trace),
       RONDO_NAMED_TEST("no_memory", groups_and_runs_are_refused_without_a_trace),
   };
   rondo_test_log_open();

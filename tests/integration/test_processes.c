@@ -241,6 +241,47 @@ static void disorder_completes_between_8_processes(void **state) {
   run_family(8, 8, disordered_member);
 }
 
+// Collectives whose connectors have no payload memory get it while they run, also if each rank runs
+// them in another order.
+static void lending_member(struct rondo_family *f, uint32_t rank) {
+  enum { LENT_COLLS = 12, COUNT = 50000 };
+  static int32_t send[LENT_COLLS][COUNT];
+  static int32_t recv[LENT_COLLS][COUNT];
+  struct rondo_collective colls[LENT_COLLS];
+  struct rondo_counters counters;
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  bool is_mapped = !f->machines && f->cfg.backend == RONDO_BACKEND_HOST;
+  for (uint32_t c = 0; c < LENT_COLLS; c++) {
+    struct rondo_collective_desc d = rondo_all_reduce(c, COUNT - c, RONDO_INT32, RONDO_SUM);
+    RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &colls[c]), RONDO_SUCCESS);
+    for (uint32_t k = 0; k < COUNT; k++)
+      send[c][k] = (int32_t)(rank * k + c);
+  }
+  for (uint32_t round = 0; round < 4; round++) {
+    for (uint32_t i = 0; i < LENT_COLLS; i++) {
+      uint32_t c = (rank % 2 ? LENT_COLLS - 1 - i : i + rank) % LENT_COLLS;
+      RONDO_MEMBER_STATUS(rondo_run(ctx, colls[c], send[c], recv[c], NULL, NULL), RONDO_SUCCESS);
+    }
+    for (uint32_t c = 0; c < LENT_COLLS; c++) {
+      RONDO_MEMBER_STATUS(rondo_wait(ctx, colls[c], RONDO_LAST_RUN, LONG_NS), RONDO_SUCCESS);
+      for (uint32_t k = 0; k < COUNT - c; k++)
+        RONDO_MEMBER_TRUE(recv[c][k] ==
+                          (int32_t)(f->ranks * (f->ranks - 1) / 2 * k + f->ranks * c));
+    }
+    RONDO_MEMBER_STATUS(rondo_counters(ctx, &counters), RONDO_SUCCESS);
+    RONDO_MEMBER_TRUE(!is_mapped || counters.connector_bytes <= LENT_COLLS * 512);
+  }
+  rondo_family_close(ctx);
+}
+
+static void payload_memory_between_processes_is_lent(void **state) {
+  (void)state;
+  struct rondo_family *f = rondo_family_create(4, 4);
+  f->cfg.connector_bytes = 1u << 24; // less than a connector needs is 1/256 of it
+  rondo_family_run(f, lending_member, NULL);
+  rondo_family_destroy(f);
+}
+
 // ------------------------------------------------------------ the baseline --
 
 // Everybody runs two collectives, those with odd ranks in the other order.
@@ -539,6 +580,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", disorder_completes_between_2_processes),
       RONDO_NAMED_TEST("processes", disorder_completes_between_8_processes),
       RONDO_NAMED_TEST("processes", disorder_completes_between_4_processes),
+      RONDO_NAMED_TEST("processes", payload_memory_between_processes_is_lent),
       RONDO_NAMED_TEST("processes", opposite_orders_deadlock_without_preemption_alone),
       RONDO_NAMED_TEST("processes", rings_follow_machines),
       RONDO_NAMED_TEST("processes", the_transport_is_chosen_for_each_pair),

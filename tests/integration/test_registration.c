@@ -260,6 +260,117 @@ static void sums_of_a_mebibyte_take_no_connector_memory(void **state) {
   rondo_test_job_close(&job);
 }
 
+// Connectors take at most 1/256 of connector_bytes for payload. Others have their heads and slots.
+static void payload_memory_of_connectors_has_a_limit(void **state) {
+  (void)state;
+  enum { MEMBERS = 8, MOST_BYTES = 4096 + 2 * (MEMBERS - 1) * 512 }; // direct: most connectors
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  c.connector_bytes = 1u << 20;
+  rondo_test_job_open(&job, MEMBERS, &c);
+  for (uint64_t count = 16; count <= 65536; count *= 2) {
+    struct rondo_collective coll[MEMBERS];
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+      struct rondo_collective_desc d = rondo_all_reduce(1, count, RONDO_FLOAT32, RONDO_AVG);
+      assert_int_equal(rondo_register(job.ctx[r], &d, &coll[r]), RONDO_SUCCESS);
+    }
+    if (!getenv("RONDO_TEST_BACKEND"))
+      assert_in_range(connector_bytes(), 1, MOST_BYTES);
+    for (uint32_t r = 0; r < MEMBERS; r++)
+      assert_int_equal(rondo_deregister(job.ctx[r], coll[r]), RONDO_SUCCESS);
+  }
+  rondo_test_job_close(&job);
+}
+
+enum { LENT_MEMBERS = 4, LENT_COUNT = 4096, LENT_COLLS = 16, LENT_SLOTS = 4 };
+static int32_t lent_send[LENT_MEMBERS][LENT_MEMBERS * LENT_COUNT];
+static int32_t lent_recv[LENT_COLLS][LENT_MEMBERS][LENT_COUNT];
+static struct rondo_collective lent_coll[LENT_COLLS][LENT_MEMBERS];
+
+// Opens a job with reduce-scatters, whose slots hold sums of 16 KiB.
+static void lenders_open(const struct rondo_config *like) {
+  rondo_test_job_open(&job, LENT_MEMBERS, like);
+  for (uint32_t r = 0; r < LENT_MEMBERS; r++)
+    for (uint32_t i = 0; i < LENT_COLLS; i++) {
+      struct rondo_collective_desc d = rondo_reduce_scatter(i, LENT_COUNT, RONDO_INT32, RONDO_SUM);
+      assert_int_equal(rondo_register(job.ctx[r], &d, &lent_coll[i][r]), RONDO_SUCCESS);
+    }
+  for (uint32_t r = 0; r < LENT_MEMBERS; r++)
+    for (uint32_t k = 0; k < LENT_MEMBERS * LENT_COUNT; k++)
+      lent_send[r][k] = (int32_t)(k * (r + 1));
+}
+
+static int lent_submit(uint32_t i, uint32_t rank) {
+  return rondo_run(job.ctx[rank], lent_coll[i][rank], lent_send[rank], lent_recv[i][rank], NULL,
+                   NULL);
+}
+
+// Waits for a collective on all ranks, and checks the results.
+static void lent_await(uint32_t i) {
+  for (uint32_t r = 0; r < LENT_MEMBERS; r++) {
+    await(r, lent_coll[i][r]);
+    for (uint32_t k = 0; k < LENT_COUNT; k++)
+      assert_int_equal(lent_recv[i][r][k], 10 * (r * LENT_COUNT + k));
+  }
+}
+
+static void payload_memory_is_lent_while_runs_are_outstanding(void **state) {
+  (void)state;
+  enum { LENT_BYTES = LENT_SLOTS * LENT_COUNT * 4 };
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  if (getenv("RONDO_TEST_BACKEND"))
+    skip();
+  c.connector_bytes = 1u << 20; // connectors get none
+  lenders_open(&c);
+  uint64_t idle = connector_bytes();
+  assert_in_range(idle, 1, LENT_COLLS * LENT_MEMBERS * 1024);
+  assert_int_equal(lent_submit(0, 0), RONDO_SUCCESS); // stuck: the others have not come
+  assert_int_equal(connector_bytes(), idle + LENT_BYTES);
+  assert_int_equal(lent_submit(0, 0), RONDO_SUCCESS); // both runs use the same memory
+  assert_int_equal(connector_bytes(), idle + LENT_BYTES);
+  assert_int_equal(lent_submit(1, 0), RONDO_SUCCESS);
+  assert_int_equal(connector_bytes(), idle + 2 * LENT_BYTES);
+  for (uint32_t r = 1; r < LENT_MEMBERS; r++) {
+    assert_int_equal(lent_submit(1, r), RONDO_SUCCESS);
+    assert_int_equal(lent_submit(0, r), RONDO_SUCCESS);
+    assert_int_equal(lent_submit(0, r), RONDO_SUCCESS);
+  }
+  lent_await(0);
+  lent_await(1);
+  assert_int_equal(connector_bytes(), idle);
+  rondo_test_job_close(&job);
+}
+
+// Payload memory has the same limit as connectors. A run that gets none is refused and leaves
+// nothing; the same call succeeds once another run has ended.
+static void a_run_without_payload_memory_is_refused(void **state) {
+  (void)state;
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  uint32_t most = 0;
+  if (getenv("RONDO_TEST_BACKEND"))
+    skip();
+  c.connector_bytes = 1u << 18; // for four pieces
+  lenders_open(&c);
+  for (uint32_t i = 0; i < 4; i++) // collectives that run in turn use the same memory
+    for (uint32_t times = 0; times < 2; times++) {
+      for (uint32_t r = 0; r < LENT_MEMBERS; r++)
+        assert_int_equal(lent_submit(i, r), RONDO_SUCCESS);
+      lent_await(i);
+    }
+  assert_int_equal(lent_submit(0, 0), RONDO_SUCCESS);
+  rondo_test_log_clear();
+  while (most < LENT_COLLS && lent_submit(most + 1, 0) == RONDO_SUCCESS)
+    most++;
+  assert_int_equal(most, 0); // the other ranks have the rest
+  assert_true(rondo_test_log_has("connector_bytes is used up"));
+  for (uint32_t r = 1; r < LENT_MEMBERS; r++)
+    assert_int_equal(lent_submit(0, r), RONDO_SUCCESS);
+  lent_await(0);
+  for (uint32_t r = 0; r < LENT_MEMBERS; r++)
+    assert_int_equal(lent_submit(1, r), RONDO_SUCCESS);
+  lent_await(1);
+  rondo_test_job_close(&job);
+}
+
 // A rank may be generations ahead of the other: the n-th belongs to the n-th.
 static void generations_match_in_their_order(void **state) {
   (void)state;
@@ -397,6 +508,9 @@ int main(void) {
       RONDO_NAMED_TEST("registration", collectives_come_and_go_while_others_run),
       RONDO_NAMED_TEST("registration", an_id_may_come_back_as_something_else),
       RONDO_NAMED_TEST("registration", sums_of_a_mebibyte_take_no_connector_memory),
+      RONDO_NAMED_TEST("registration", payload_memory_of_connectors_has_a_limit),
+      RONDO_NAMED_TEST("registration", payload_memory_is_lent_while_runs_are_outstanding),
+      RONDO_NAMED_TEST("registration", a_run_without_payload_memory_is_refused),
       RONDO_NAMED_TEST("registration", generations_match_in_their_order),
       RONDO_NAMED_TEST("registration", ten_thousand_collectives_fit_a_process),
       RONDO_NAMED_TEST("registration", a_plan_that_cannot_be_made_ends_the_runs),
