@@ -3,6 +3,7 @@
 #include "runtime/transport/mapped.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -49,9 +50,10 @@ static int fresh(void **state) {
   pinned = refusals = 0;
   peer = (struct rondo_transport_peer){.theirs.bytes = BYTES};
   peer.map = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (peer.map == MAP_FAILED)
+  peer.pins = malloc(sizeof *peer.pins);
+  if (peer.map == MAP_FAILED || !peer.pins)
     return -1;
-  rondo_pins_init(&peer.pins, &device, peer.map, BYTES);
+  rondo_pins_init(peer.pins, &device, peer.map, BYTES);
   transports = (struct rondo_transports){
       .config.lock = &lock, .device = &device, .peers = &peer, .peer_count = 1};
   pthread_mutex_lock(&lock);
