@@ -81,8 +81,8 @@ static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b > 0); 
 static void halving_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   (void)kind;
   uint32_t rounds = log2_ceiling(n);
-  // Peers on both sides, which are the same rank at a distance of n / 2, and of 3 ranks.
-  uint32_t shared = n == 3 ? 2 : n % 2 == 0;
+  // Peers on both sides: the rank at a distance of n / 2, and two of 3 and of 5 ranks.
+  uint32_t shared = n == 3 || n == 5 ? 2 : n % 2 == 0;
   form->hops = form->steps = 2 * rounds;
   form->messages = (uint64_t)n * form->hops;
   form->connectors = form->messages - (uint64_t)n * shared;
