@@ -110,8 +110,13 @@ static void descriptor_print(const struct rondo_flight_event *e, FILE *out) {
     fprintf(out, "\"op\": \"%s\", ", rondo_redop_name(t->redop));
   if (rondo_plan_is_rooted(kind))
     fprintf(out, "\"root\": %u, ", t->root);
-  fprintf(out, "\"algorithm\": \"%s\", \"rule\": \"%s\", ", rondo_plan_algorithm_name(t->algorithm),
-          rondo_plan_rule_name(t->rule));
+}
+
+// A plan may have been made after the run was submitted, and then the tag of the event lacks it.
+static void algorithm_print(const struct rondo_flight_tag *tag, FILE *out) {
+  if (tag->rule != RONDO_PLAN_RULE_COUNT)
+    fprintf(out, "\"algorithm\": \"%s\", \"rule\": \"%s\", ",
+            rondo_plan_algorithm_name(tag->algorithm), rondo_plan_rule_name(tag->rule));
 }
 
 static void run_print(const struct capture *c, const struct rondo_flight_event *e, FILE *out) {
@@ -121,6 +126,7 @@ static void run_print(const struct capture *c, const struct rondo_flight_event *
                         : is_executing ? l->view.started_ns
                                        : 0;
   descriptor_print(e, out);
+  algorithm_print(l ? &l->tag : &e->tag, out);
   fprintf(out, "\"state\": \"%s\", \"submitted_ns\": %llu, \"pushed_ns\": %llu, ",
           e->ended_ns    ? "completed"
           : is_executing ? "started"

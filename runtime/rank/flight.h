@@ -32,7 +32,7 @@ struct rondo_flight_tag {
   uint32_t root;
   uint16_t kind;
   uint8_t algorithm; // enum rondo_algorithm
-  uint8_t rule;      // why this algorithm: enum rondo_plan_rule
+  uint8_t rule;      // why this one: enum rondo_plan_rule; RONDO_PLAN_RULE_COUNT: no plan yet
   uint16_t dtype, redop;
 };
 

@@ -449,8 +449,14 @@ static void registration_shape(struct rondo_registration *r) {
 }
 
 static int registration_plan(struct rondo_registration *r) {
+  struct rondo_coll *coll = coll_of(r);
+  struct rondo_rank *rank = r->home;
   registration_shape(r);
-  return coll_build_plan(coll_of(r));
+  rondo_lock_take(&rank->lock); // for those who write the flight record
+  coll->tag.algorithm = (uint8_t)r->shape.algorithm;
+  coll->tag.rule = (uint8_t)r->shape.rule;
+  rondo_lock_give(&rank->lock);
+  return coll_build_plan(coll);
 }
 
 // Writes a plan that was not known when the collective was registered. No block reads what is
@@ -496,6 +502,7 @@ static const struct rondo_registration_calls registration_calls = {registration_
 // Plans the collective if that is possible already. A plan that cannot be made ends the runs.
 static int coll_plan(struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_registration *r = &coll->registration;
+  coll->tag.rule = RONDO_PLAN_RULE_COUNT;
   if (rondo_job_plan(rank->job, r) != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
   coll->is_late = !r->is_planned;
@@ -708,10 +715,11 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   rondo_lock_take(&rank->lock);
   coll_publish(rank, coll);
   *handle = coll_handle(coll);
-  coll->tag = rondo_flight_tag_make(&coll->desc, handle->handle, coll->members,
-                                    coll->registration.nranks, rank->cfg.rank_count);
-  coll->tag.algorithm = (uint8_t)coll->registration.shape.algorithm;
-  coll->tag.rule = (uint8_t)coll->registration.shape.rule;
+  struct rondo_flight_tag tag = rondo_flight_tag_make(
+      &coll->desc, handle->handle, coll->members, coll->registration.nranks, rank->cfg.rank_count);
+  tag.algorithm = coll->tag.algorithm;
+  tag.rule = coll->tag.rule;
+  coll->tag = tag;
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_REGISTERED, &coll->tag);
   rondo_lock_give(&rank->lock);
   return RONDO_SUCCESS;
