@@ -22,7 +22,8 @@
 
 static const char *const known_variables[] = {
     "RONDO_ADDRESS_FAMILY",
-    "RONDO_ALGO", // read by rondo_context_create
+    "RONDO_ALGO",
+    "RONDO_COST_MODEL", // read by rondo_context_create
     "RONDO_BLOCKS",
     "RONDO_BUDGET",
     "RONDO_CONNECTOR_BYTES",

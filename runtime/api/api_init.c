@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "runtime/api/api_algorithms.h"
 #include "runtime/api/api_context.h"
+#include "runtime/api/api_model.h"
 #include "runtime/observe/report.h"
 #include "runtime/observe/remote_views.h"
 #include "runtime/order/comms.h"
@@ -20,14 +21,18 @@ int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *c
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: a null argument");
   struct rondo_config completed = *cfg;
   struct rondo_forced forced = {0};
+  struct rondo_cost_file *model = NULL;
   int status = rondo_config_complete(&completed);
   if (status == RONDO_SUCCESS)
     status = rondo_algorithms_read(&forced);
+  if (status == RONDO_SUCCESS)
+    status = rondo_model_read(&model);
   if (status != RONDO_SUCCESS)
     return status;
   const struct rondo_rank_request request = {.cfg = &completed,
                                              .manual = manual,
                                              .forced = &forced,
+                                             .model = model,
                                              .job_extensions = extensions,
                                              .extension = &rondo_order_rank_extension,
                                              .on_timeout = rondo_report_timeout};

@@ -94,6 +94,7 @@ static void rank_free(struct rondo_rank *rank) {
     free(record);
   }
   rondo_groups_free(rank);
+  free(rank->model);
   if (rank->event_fd >= 0)
     close(rank->event_fd);
   pthread_mutex_destroy(&rank->comms_lock);
@@ -164,14 +165,17 @@ static void rank_drive_callbacks(void *owner) {
 
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request *request) {
   struct rondo_rank *rank = rondo_memory_alloc(sizeof *rank);
-  if (!rank)
+  if (!rank) {
+    free(request->model);
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
+  }
   rank->cfg = *request->cfg;
   rank->member.rank = request->cfg->rank;
   rank->member.is_manual = request->manual && !request->manual->has_threads;
   if (request->manual)
     rank->manual = *request->manual;
   rank->forced = *request->forced;
+  rank->model = request->model;
   rank->extension = request->extension;
   rank->on_timeout = request->on_timeout;
   rank->event_fd = -1;

@@ -1,8 +1,11 @@
 // Bad arguments are refused with a status and one line in the log, and nothing changes.
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "daemon/plan/cost_file.h"
 #include "tests/support/job.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
@@ -96,6 +99,52 @@ static void algorithms_that_do_not_exist_are_refused(void **state) {
   assert_int_equal(rondo_init(&ctx, &c), RONDO_SUCCESS);
   assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
   (void)unsetenv("RONDO_ALGO");
+}
+
+// Writes a file of `text`, and of its first `length` bytes only.
+static void file_write(const char *path, const char *text, size_t length) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(text, 1, length, file), length);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void cost_models_that_cannot_be_read_are_refused(void **state) {
+  (void)state;
+  static struct rondo_cost_file model;
+  static char text[RONDO_COST_FILE_BYTES];
+  static const char path[] = "refusal-cost-model";
+  struct rondo_context ctx = {4711};
+  struct rondo_config c = rondo_test_job_config(&job, 0, NULL);
+  c.rank_count = 1;
+  assert_int_equal(rondo_unique_id_create(&c.id), RONDO_SUCCESS);
+  model.model = rondo_cost_defaults;
+  model.model.row_count = 0;
+  size_t length = rondo_cost_file_print(&model, text);
+  const struct {
+    const char *text, *line;
+    size_t length;
+  } cases[] = {
+      {text, "refusal-cost-model is torn or was changed: its checksum is wrong", length / 2},
+      {"hello\n", "refusal-cost-model is no cost model of Rondo", 6},
+      {"rondo cost model 0\n", "refusal-cost-model has version 0, this library reads", 19},
+      {NULL, "refusal-cost-model: No such file or directory", 0}};
+  (void)setenv("RONDO_COST_MODEL", path, 1);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    if (cases[i].text)
+      file_write(path, cases[i].text, cases[i].length);
+    else
+      (void)unlink(path);
+    int status = rondo_init(&ctx, &c);
+    assert_true(rondo_test_log_has(cases[i].line));
+    assert_refused(status, RONDO_ERR_INVALID);
+    assert_int_equal(ctx.handle, 4711);
+  }
+  file_write(path, text, length);
+  assert_int_equal(rondo_init(&ctx, &c), RONDO_SUCCESS);
+  assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+  (void)unlink(path);
+  (void)unsetenv("RONDO_COST_MODEL");
 }
 
 static void bad_size(struct rondo_collective_desc *d) { d->size++; }
@@ -446,6 +495,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       REFUSAL_TEST(a_rank_joins_once),
       REFUSAL_TEST(algorithms_that_do_not_exist_are_refused),
+      REFUSAL_TEST(cost_models_that_cannot_be_read_are_refused),
       REFUSAL_TEST(bad_descriptors_are_refused),
       REFUSAL_TEST(groups_are_checked),
       REFUSAL_TEST(an_id_is_registered_once),

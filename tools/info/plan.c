@@ -1,17 +1,20 @@
 #include "tools/info/plan.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jansson.h>
 #include <rondo/rondo.h>
 
 #include "daemon/plan/build.h"
 #include "daemon/plan/cost.h"
+#include "daemon/plan/cost_file.h"
 #include "daemon/plan/verify.h"
 #include "daemon/plan/verify_shape.h"
 #include "tools/kit/clock.h"
@@ -38,6 +41,9 @@ struct info_plan_cost {
   double build_us;      // time to build the plan, the least of many
   double choose_us;     // time to choose its algorithm, the least of many
 };
+
+// By which algorithms are chosen.
+static const struct rondo_cost_model *model = &rondo_cost_defaults;
 
 struct info_plan {
   struct rondo_plan_request request; // whose plan
@@ -221,7 +227,7 @@ static double choose_time_us(const struct rondo_cost_query *query) {
   uint64_t least_ns = UINT64_MAX;
   for (uint32_t i = 0; i < BUILDS; i++) {
     uint64_t start_ns = rondo_kit_now_ns();
-    (void)rondo_cost_choose(&rondo_cost_defaults, query);
+    (void)rondo_cost_choose(model, query);
     uint64_t duration_ns = rondo_kit_now_ns() - start_ns;
     least_ns = duration_ns < least_ns ? duration_ns : least_ns;
   }
@@ -340,7 +346,7 @@ static json_t *candidates_json(const struct info_plan *p) {
   json_t *all = json_array();
   for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
     struct rondo_plan_form form;
-    double time_ns = rondo_cost_predict(&rondo_cost_defaults, &p->query, algorithm);
+    double time_ns = rondo_cost_predict(model, &p->query, algorithm);
     if (!rondo_plan_form_of(p->query.kind, algorithm, p->query.nranks, p->bytes, &form))
       continue;
     size_t at = 0;
@@ -553,7 +559,7 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
                                           .bytes = plan->bytes,
                                           .link = o->link,
                                           .cores = o->cores ? o->cores : q->nranks};
-  plan->choice = rondo_cost_choose(&rondo_cost_defaults, &plan->query);
+  plan->choice = rondo_cost_choose(model, &plan->query);
   if (o->algorithm)
     plan->choice = (struct rondo_plan_choice){rondo_plan_algorithm_find(o->algorithm),
                                               RONDO_PLAN_RULE_FORCED, 0};
@@ -604,6 +610,23 @@ static int plan_make(struct info_plan *plan) {
   return RONDO_SUCCESS;
 }
 
+static bool model_read(const char *path, void *values) {
+  static struct rondo_cost_file file;
+  static char text[RONDO_COST_FILE_BYTES];
+  char why[RONDO_COST_WHY_BYTES];
+  (void)values;
+  FILE *in = fopen(path, "re");
+  size_t length = in ? fread(text, 1, sizeof text - 1, in) : 0;
+  if (!in || ferror(in))
+    usage_refuse("%s: %s", path, strerror(errno));
+  (void)fclose(in);
+  text[length] = '\0';
+  if (!rondo_cost_file_parse(&file, text, why))
+    usage_refuse("%s %s", path, why);
+  model = &file.model;
+  return true;
+}
+
 static bool link_read(const char *text, void *values) {
   struct options *o = values;
   o->link = rondo_cost_link_find(text);
@@ -625,6 +648,8 @@ static void options_read(struct options *options, int argc, char **argv) {
        .high = UINT32_MAX},
       {"link", 'l', "thread|shared_memory|nvlink|network",
        "How ranks reach each other, for the choice (default thread)", .read = link_read},
+      {"model", 'm', "FILE", "Choose by this cost model, a file of rondo-info tune",
+       .read = model_read},
       {"json", 'j', NULL, "Print JSON", .value = RONDO_KIT_FLAG,
        .offset = offsetof(struct options, json)},
       {0}};
