@@ -11,6 +11,7 @@
 #include <rondo/rondo.h>
 
 #include "tools/info/plan.h"
+#include "tools/info/tune.h"
 #include "tools/kit/clock.h"
 #include "tools/kit/machine.h"
 #include "tools/kit/options.h"
@@ -342,10 +343,11 @@ static void options_read(struct options *options, int argc, char **argv) {
       {0}};
   static const struct rondo_kit_command command = {
       .options = table,
-      .args_doc = "\nplan KIND RANKS BYTES [OPTION...]",
+      .args_doc = "\nplan KIND RANKS BYTES [OPTION...]\ntune FILE [OPTION...]",
       .doc = "Prints the version of Rondo, what this machine offers, the defaults in force and the "
              "environment variables that are set for it.\n\n"
-             "rondo-info plan prints the plan of a collective; see rondo-info plan --help."};
+             "rondo-info plan prints the plan of a collective, and rondo-info tune measures what "
+             "decides it; see rondo-info plan --help, rondo-info tune --help."};
   rondo_kit_command_read(&command, argc, argv, options);
 }
 
@@ -356,6 +358,8 @@ int main(int argc, char **argv) {
   rondo_kit_output_begin(EXIT_BAD);
   if (argc > 1 && strcmp(argv[1], "plan") == 0)
     return info_plan_main(argc - 1, argv + 1);
+  if (argc > 1 && strcmp(argv[1], "tune") == 0)
+    return info_tune_main(argc - 1, argv + 1);
   options_read(&options, argc, argv);
   if (options.links)
     return links_print(options.json);

@@ -1,0 +1,71 @@
+"""rondo-info tune: the file that it writes, and that it leaves none if it is interrupted.
+
+info_tune.py RONDO-INFO RONDO-PERF
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+INFO, PERF = sys.argv[1:3]
+SMALL = ["--threads", "-r", "1", "-b", "1", "-m", "3"]
+
+
+def tune(path, *options):
+    return subprocess.Popen([INFO, "tune", path, *SMALL, *options], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def check_file(path):
+    process = tune(path)
+    progress = process.communicate()[1]
+    assert process.returncode == 0, progress
+    assert "ranks, thread, repeat 1 of 1" in progress and "100 % measured" in progress, progress
+    with open(path, encoding="ascii") as file:
+        text = file.read()
+    assert text.startswith("rondo cost model 1\ncores "), text
+    assert "\ntuning front_budget_ns=" in text and "\nrow thread all_reduce ring " in text, text
+    shown = subprocess.run([INFO, "plan", "all_reduce", "2", "8", "--model", path], check=True,
+                           stdout=subprocess.PIPE, text=True).stdout
+    assert " chosen\n" in shown, shown
+    subprocess.run([PERF, "-t", "2", "-b", "8", "-e", "8", "-n", "2"], check=True,
+                   stdout=subprocess.DEVNULL, env=dict(os.environ, RONDO_COST_MODEL=path))
+    return text
+
+
+def check_torn(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text[:len(text) // 2])
+    done = subprocess.run([INFO, "plan", "all_reduce", "2", "8", "--model", path], text=True,
+                          stderr=subprocess.PIPE)
+    assert done.returncode == 2 and f"{path} is torn" in done.stderr, done.stderr
+    done = subprocess.run([PERF, "-t", "1"], text=True, stderr=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, env=dict(os.environ, RONDO_COST_MODEL=path))
+    assert done.returncode == 2, done.returncode
+    assert f"RONDO_COST_MODEL: {path} is torn" in done.stderr, done.stderr
+
+
+def check_interrupted(folder):
+    """A file of another program is kept as it was."""
+    path = os.path.join(folder, "interrupted")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("before")
+    process = tune(path, "-b", "2000")  # minutes
+    process.stderr.readline()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode == -signal.SIGINT, process.returncode
+    assert os.listdir(folder) == ["interrupted"]
+    with open(path, encoding="ascii") as file:
+        assert file.read() == "before"
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    model = os.path.join(scratch, "model")
+    check_torn(model, check_file(model))
+with tempfile.TemporaryDirectory() as scratch:
+    check_interrupted(scratch)

@@ -1,0 +1,337 @@
+#include "tools/info/tune.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rondo/rondo.h>
+
+#include "daemon/plan/build.h"
+#include "daemon/plan/cost_file.h"
+#include "tools/info/perf_child.h"
+#include "tools/kit/options.h"
+#include "tools/kit/output.h"
+#include "tools/kit/thread_group.h"
+
+#define EXIT_BAD 1
+#define MAX_REPEATS 9u
+#define MAX_JOB_BYTES (UINT64_C(96) << 20) // of the larger buffers of all ranks
+#define KEY_BYTES 32
+
+static const uint32_t sizes[] = {8, 256, 2048, 8192, 65536, 262144, 2097152};
+#define SIZES (sizeof sizes / sizeof *sizes)
+
+struct options {
+  const char *path;
+  uint32_t budget_ms, repeats, max_ranks;
+  bool only_threads;
+};
+
+struct tuner {
+  struct options options;
+  struct rondo_cost_file file;
+  // By row, number of ranks and size: the costs of a message that were measured.
+  float (*measured)[RONDO_COST_MAX_RANKS][RONDO_COST_MAX_SIZES][MAX_REPEATS];
+};
+
+// --------------------------------------------------------------------- the grid ---
+
+// Whether the model predicts the algorithm.
+static bool is_predicted(int kind, int algorithm) {
+  struct rondo_plan_form form;
+  return rondo_plan_form_of(kind, algorithm, 2, 0, &form);
+}
+
+static uint32_t algorithm_count(int kind) {
+  uint32_t count = 0;
+  for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
+    count += is_predicted(kind, algorithm);
+  return count;
+}
+
+static void ranks_add(struct rondo_cost_model *m, uint32_t ranks, uint32_t most) {
+  uint32_t last = m->rank_points ? m->ranks[m->rank_points - 1] : 1;
+  if (m->rank_points < RONDO_COST_MAX_RANKS && ranks > last && ranks <= most)
+    m->ranks[m->rank_points++] = ranks;
+}
+
+// Numbers of ranks with a core each, and of ranks that share cores.
+static void grid_make(struct tuner *t) {
+  struct rondo_cost_model *m = &t->file.model;
+  uint32_t most = t->options.max_ranks;
+  *m = rondo_cost_defaults;
+  m->rows = t->file.rows;
+  m->rank_points = m->row_count = 0;
+  m->cores = rondo_kit_core_count();
+  if (m->cores > 1)
+    ranks_add(m, 2, most);
+  ranks_add(m, m->cores, most);
+  ranks_add(m, 2 * m->cores, most);
+  ranks_add(m, 8 * m->cores, most);
+  ranks_add(m, 32 * m->cores, most);
+  m->size_points = SIZES;
+  memcpy(m->sizes, sizes, sizeof sizes);
+  // A kind with one algorithm needs no row.
+  int links = t->options.only_threads ? 1 : RONDO_COST_SHARED_MEMORY + 1;
+  for (int link = 0; link < links; link++)
+    for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
+      for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT && algorithm_count(kind) > 1;
+           algorithm++)
+        if (is_predicted(kind, algorithm) && m->row_count < RONDO_COST_MAX_ROWS)
+          t->file.rows[m->row_count++] = (struct rondo_cost_row){
+              .link = (uint8_t)link, .kind = (uint8_t)kind, .algorithm = (uint8_t)algorithm};
+}
+
+// The descriptor's count in bytes with which messages have `bytes`. 0: too large, or no candidate.
+static uint64_t cell_bytes(const struct rondo_cost_row *row, uint32_t ranks, uint32_t bytes) {
+  struct rondo_plan_form form;
+  uint64_t count = bytes;
+  if (!rondo_plan_form_of(row->kind, row->algorithm, ranks, bytes, &form))
+    return 0;
+  if (form.bytes > 0)
+    count = (uint64_t)((double)bytes * bytes / (double)form.bytes);
+  if (count < sizes[0])
+    count = sizes[0];
+  bool has_parts = rondo_plan_has_parts(row->kind);
+  if (count * ranks * (has_parts ? ranks : 1) > MAX_JOB_BYTES ||
+      !rondo_cost_is_candidate(row->kind, row->algorithm, ranks, count))
+    return 0;
+  return count;
+}
+
+// -------------------------------------------------------------------- measuring ---
+
+// The cost of a message of row `row` at one number of ranks and one size.
+static bool cell_measure(struct tuner *t, struct info_perf *perf, uint32_t row, uint32_t i,
+                         uint32_t k, uint32_t repeat) {
+  const struct rondo_cost_model *m = &t->file.model;
+  const struct rondo_cost_row *r = &t->file.rows[row];
+  uint64_t count = cell_bytes(r, m->ranks[i], m->sizes[k]);
+  struct rondo_cost_query q = {
+      .kind = r->kind, .nranks = m->ranks[i], .bytes = count, .link = r->link, .cores = m->cores};
+  char request[128];
+  double time_ns = 0;
+  if (count == 0)
+    return true;
+  // The request counts the larger buffer.
+  (void)snprintf(request, sizeof request, "%s %" PRIu64 " 0 %" PRIu32, rondo_kind_name(r->kind),
+                 rondo_plan_has_parts(r->kind) ? count * q.nranks : count, t->options.budget_ms);
+  if (!info_perf_ask(perf, request, &time_ns))
+    return false;
+  t->measured[row][i][k][repeat] = (float)rondo_cost_of_message(&q, r->algorithm, time_ns);
+  return true;
+}
+
+// The value of RONDO_ALGO that forces an algorithm on all kinds that have it.
+static void forced_write(int algorithm, char *text, size_t bytes) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
+    if (algorithm_count(kind) > 1 && is_predicted(kind, algorithm))
+      used += (size_t)snprintf(text + used, bytes - used, "%s%s=%s", used ? "," : "",
+                               rondo_kind_name(kind), rondo_plan_algorithm_name(algorithm));
+}
+
+// All rows of a link class and an algorithm, at one number of ranks.
+static bool job_measure(struct tuner *t, int link, int algorithm, uint32_t i, uint32_t repeat) {
+  const struct rondo_cost_model *m = &t->file.model;
+  struct info_perf perf;
+  char forced[512];
+  forced_write(algorithm, forced, sizeof forced);
+  if (!forced[0])
+    return true;
+  bool good = info_perf_start(&perf, m->ranks[i], link != RONDO_COST_THREAD, forced);
+  for (uint32_t row = 0; row < m->row_count && good; row++)
+    if (t->file.rows[row].link == link && t->file.rows[row].algorithm == algorithm)
+      for (uint32_t k = 0; k < m->size_points && good; k++)
+        good = cell_measure(t, &perf, row, i, k, repeat);
+  info_perf_end(&perf);
+  return good;
+}
+
+static void progress_print(const struct tuner *t, uint32_t done, uint32_t all, const char *what) {
+  bool is_terminal = isatty(STDERR_FILENO);
+  (void)t;
+  fprintf(stderr, "%s%3" PRIu32 " %% %s%s", is_terminal ? "\r\033[K" : "", 100 * done / all, what,
+          is_terminal ? "" : "\n");
+  if (is_terminal && done == all)
+    fprintf(stderr, "\n");
+}
+
+static bool all_measure(struct tuner *t) {
+  const struct rondo_cost_model *m = &t->file.model;
+  uint32_t links = t->options.only_threads ? 1 : 2;
+  uint32_t all = t->options.repeats * links * m->rank_points, done = 0;
+  bool good = true;
+  for (uint32_t repeat = 0; repeat < t->options.repeats; repeat++)
+    for (uint32_t link = 0; link < links; link++)
+      for (uint32_t i = 0; i < m->rank_points; i++) {
+        char what[96];
+        (void)snprintf(what, sizeof what, "%" PRIu32 " ranks, %s, repeat %" PRIu32 " of %" PRIu32,
+                       m->ranks[i], rondo_cost_link_name((int)link), repeat + 1,
+                       t->options.repeats);
+        progress_print(t, done++, all, what);
+        for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT && good; algorithm++)
+          good = job_measure(t, (int)link, algorithm, i, repeat);
+        if (!good)
+          return false;
+      }
+  progress_print(t, all, all, "measured");
+  return true;
+}
+
+// ---------------------------------------------------------------------- fitting ---
+
+static int floats_compare(const void *a, const void *b) {
+  float x = *(const float *)a, y = *(const float *)b;
+  return x < y ? -1 : x > y;
+}
+
+// The median; of an even number the lower one, because load only makes times longer. Sorts
+// `values`.
+static float median_of(float *values, size_t count) {
+  qsort(values, count, sizeof *values, floats_compare);
+  return values[(count - 1) / 2];
+}
+
+// Fills cells that were not measured: as the cost grows with the size at a smaller number of ranks,
+// else as at a smaller number of ranks.
+static void row_fill(const struct rondo_cost_model *m, struct rondo_cost_row *row) {
+  for (uint32_t i = 0; i < m->rank_points; i++)
+    for (uint32_t k = 0; k < m->size_points; k++) {
+      float *ns = &row->message_ns[i][k];
+      if (*ns > 0)
+        continue;
+      if (i > 0)
+        *ns = row->message_ns[i - 1][k];
+      if (i > 0 && k > 0)
+        *ns *= row->message_ns[i][k - 1] / row->message_ns[i - 1][k - 1];
+      if (i == 0)
+        *ns = k > 0 ? row->message_ns[i][k - 1] * (float)m->sizes[k] / (float)m->sizes[k - 1] : 1;
+    }
+}
+
+// For what has no row: the median of the rows, at the first size and between the last two.
+static void line_fit(struct rondo_cost_file *file, int link, uint32_t i,
+                     struct rondo_cost_line *line) {
+  const struct rondo_cost_model *m = &file->model;
+  uint32_t last = m->size_points - 1, count = 0;
+  float first[RONDO_COST_MAX_ROWS], slope[RONDO_COST_MAX_ROWS];
+  for (uint32_t row = 0; row < m->row_count; row++) {
+    const float *ns = file->rows[row].message_ns[i];
+    if (file->rows[row].link != link)
+      continue;
+    first[count] = ns[0];
+    slope[count++] = (ns[last] - ns[0]) / (float)(m->sizes[last] - m->sizes[0]);
+  }
+  if (count == 0)
+    return;
+  line->message_ns = median_of(first, count);
+  line->byte_ns = median_of(slope, count);
+  if (line->byte_ns < 0.001f)
+    line->byte_ns = 0.001f;
+}
+
+static void model_fit(struct tuner *t) {
+  struct rondo_cost_model *m = &t->file.model;
+  for (uint32_t row = 0; row < m->row_count; row++) {
+    for (uint32_t i = 0; i < m->rank_points; i++)
+      for (uint32_t k = 0; k < m->size_points; k++)
+        t->file.rows[row].message_ns[i][k] = median_of(t->measured[row][i][k], t->options.repeats);
+    row_fill(m, &t->file.rows[row]);
+  }
+  for (int link = 0; link < RONDO_COST_LINKS; link++) {
+    if (m->ranks[0] <= m->cores)
+      line_fit(&t->file, link, 0, &m->alone[link]);
+    if (m->ranks[m->rank_points - 1] > m->cores)
+      line_fit(&t->file, link, m->rank_points - 1, &m->shared[link]);
+  }
+}
+
+// -------------------------------------------------------------------- the command ---
+
+static bool tuning_measure(struct tuner *t) {
+  struct rondo_tuning tuning;
+  int status = rondo_profile(&tuning, 0);
+  if (status == RONDO_SUCCESS)
+    status = rondo_tuning_print(&tuning, t->file.tuning, sizeof t->file.tuning);
+  if (status != RONDO_SUCCESS)
+    fprintf(stderr, "rondo-info tune: spin budgets: %s\n", rondo_status_string(status));
+  return status == RONDO_SUCCESS;
+}
+
+// Writes a file beside the one that is wanted, and renames it: no reader sees half of it.
+static bool file_write(const struct tuner *t) {
+  char *text = malloc(RONDO_COST_FILE_BYTES), *beside = NULL;
+  bool good = text && asprintf(&beside, "%s.%ld", t->options.path, (long)getpid()) > 0;
+  if (good)
+    (void)rondo_cost_file_print(&t->file, text);
+  good = good ? rondo_kit_output_save(beside, text) : (free(text), false);
+  if (good && rename(beside, t->options.path) != 0) {
+    perror("rondo-info tune: rename");
+    (void)unlink(beside);
+    good = false;
+  }
+  free(beside);
+  return good;
+}
+
+static bool path_read(const char *text, unsigned number, void *values) {
+  struct options *o = values;
+  o->path = text;
+  return number == 0;
+}
+
+static void options_read(struct options *options, int argc, char **argv) {
+  static const struct rondo_kit_option table[] = {
+      {"repeats", 'r', "N", "Measure everything so often, and take medians (default 3)",
+       .value = RONDO_KIT_U32, .offset = offsetof(struct options, repeats), .low = 1,
+       .high = MAX_REPEATS},
+      {"budget", 'b', "MS", "Milliseconds for each collective and size (default 5)",
+       .value = RONDO_KIT_U32, .offset = offsetof(struct options, budget_ms), .low = 1,
+       .high = 10000},
+      {"max-ranks", 'm', "N", "Most ranks (default 64)", .value = RONDO_KIT_U32,
+       .offset = offsetof(struct options, max_ranks), .low = 2, .high = 1024},
+      {"threads", 't', NULL, "Only ranks that are threads of one process", .value = RONDO_KIT_FLAG,
+       .offset = offsetof(struct options, only_threads)},
+      {0}};
+  static const struct rondo_kit_command command = {
+      .options = table,
+      .read_argument = path_read,
+      .args_doc = "FILE",
+      .doc = "Measures what messages cost on this machine, by each algorithm, between threads and "
+             "between processes, and spin budgets. Writes the file that RONDO_COST_MODEL names. "
+             "The file appears when all has been measured; Ctrl-C leaves none.\v"
+             "Exit status: 0 written; 1 not; 2 usage."};
+  rondo_kit_command_read(&command, argc, argv, options);
+}
+
+int info_tune_main(int argc, char **argv) {
+  struct tuner *t = calloc(1, sizeof *t);
+  static char name[] = "rondo-info tune";
+  if (!t)
+    return EXIT_BAD;
+  argv[0] = name;
+  t->options = (struct options){.budget_ms = 5, .repeats = 3, .max_ranks = 64};
+  options_read(&t->options, argc, argv);
+  if (!t->options.path) {
+    fprintf(stderr, "rondo-info tune: one argument is needed: FILE\n");
+    free(t);
+    return 2;
+  }
+  (void)signal(SIGPIPE, SIG_IGN); // a child that ends early is reported
+  grid_make(t);
+  t->measured = calloc(RONDO_COST_MAX_ROWS, sizeof *t->measured);
+  bool good =
+      t->measured && rondo_kit_output_check(t->options.path) && tuning_measure(t) && all_measure(t);
+  if (good)
+    model_fit(t);
+  good = good && file_write(t);
+  free(t->measured);
+  free(t);
+  return good ? 0 : EXIT_BAD;
+}
