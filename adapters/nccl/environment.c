@@ -8,6 +8,7 @@
 
 #include <rondo/types.h>
 
+#include "adapters/nccl/algorithms.h"
 #include "adapters/nccl/debug.h"
 #include "adapters/nccl/interface.h"
 
@@ -18,16 +19,16 @@ extern char **environ;
 
 // In these lists of names '*' stands for the rest of a name.
 static const char honoured[] =
-    "NCCL_COMM_BLOCKING NCCL_DEBUG NCCL_DEBUG_FILE NCCL_DEBUG_SUBSYS NCCL_MAX_CTAS "
+    "NCCL_ALGO NCCL_COMM_BLOCKING NCCL_DEBUG NCCL_DEBUG_FILE NCCL_DEBUG_SUBSYS NCCL_MAX_CTAS "
     "NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MIN_NCHANNELS NCCL_SOCKET_FAMILY "
     "NCCL_SOCKET_IFNAME";
 
 static const char missed[] =
     "NCCL_COMM_ID NCCL_CONF_FILE NCCL_ENV_PLUGIN NCCL_HOSTID NCCL_NET NCCL_NET_PLUGIN "
-    "NCCL_OOB_NET_* NCCL_PROFILER_PLUGIN NCCL_RAS_*";
+    "NCCL_OOB_NET_* NCCL_PROFILER_PLUGIN NCCL_PROTO NCCL_RAS_*";
 
 static const char without_effect[] =
-    "NCCL_ALGO NCCL_ALLOC_P2P_NET_LL_BUFFERS NCCL_ASYNC_ERROR_HANDLING "
+    "NCCL_ALLOC_P2P_NET_LL_BUFFERS NCCL_ASYNC_ERROR_HANDLING "
     "NCCL_BLOCKING_WAIT NCCL_BUFFSIZE NCCL_CGA_CLUSTER_SIZE NCCL_CHECKS_DISABLE "
     "NCCL_CHECK_POINTERS NCCL_CHUNK_SIZE NCCL_COLLNET_* "
     "NCCL_COMM_SHRINK_SHARE_RESOURCES NCCL_COMM_SPLIT_SHARE_RESOURCES "
@@ -43,7 +44,7 @@ static const char without_effect[] =
     "NCCL_NCHANNELS_PER_NET_PEER NCCL_NETDEVS_POLICY NCCL_NET_* NCCL_NSOCKS_PERTHREAD "
     "NCCL_NTHREADS NCCL_NVB_* NCCL_NVLINK_* NCCL_NVLSTREE_MAX_CHUNKSIZE NCCL_NVLS_* "
     "NCCL_NVTX_DISABLE NCCL_P2P_* NCCL_PAT_ENABLE NCCL_PROFILE* "
-    "NCCL_PROGRESS_APPENDOP_FREQ NCCL_PROTO NCCL_PROXY_* NCCL_PXN_* "
+    "NCCL_PROGRESS_APPENDOP_FREQ NCCL_PROXY_* NCCL_PXN_* "
     "NCCL_REPORT_CONNECT_PROGRESS NCCL_RUNTIME_CONNECT NCCL_SET_* NCCL_SHM_* "
     "NCCL_SINGLE_* NCCL_SOCKET_INLINE NCCL_SOCKET_MIN_TASKSIZE NCCL_SOCKET_NTHREADS "
     "NCCL_SOCKET_RCVBUF NCCL_SOCKET_RETRY_* NCCL_SOCKET_SNDBUF NCCL_SYM_* "
@@ -88,6 +89,9 @@ static int family_parse(const char *text) {
 }
 
 const char *rondo_nccl_variable_complaint(const char *name, const char *value) {
+  struct rondo_nccl_algorithms algorithms;
+  if (strcmp(name, "NCCL_ALGO") == 0)
+    return rondo_nccl_algorithms_read(value, &algorithms);
   if (strcmp(name, "NCCL_DEBUG") == 0)
     return rondo_nccl_debug_level_complaint(value);
   if (strcmp(name, "NCCL_DEBUG_SUBSYS") == 0)
@@ -117,6 +121,22 @@ static long variable_number(const char *name, long fallback) {
   return value ? strtol(value, NULL, 10) : fallback;
 }
 
+// Rondo reads forced algorithms from its own variable only.
+static void algorithms_read(void) {
+  const char *value = variable_value("NCCL_ALGO");
+  struct rondo_nccl_algorithms algorithms;
+  if (!value || rondo_nccl_algorithms_read(value, &algorithms))
+    return;
+  if (algorithms.foreign[0])
+    RONDO_NCCL_WARN("environment: NCCL_ALGO: %s: Rondo has no such algorithm, so that name has no "
+                    "effect",
+                    algorithms.foreign);
+  if (getenv("RONDO_ALGO"))
+    rondo_nccl_info(RONDO_NCCL_SUBSYS_ENV, 0, "environment: RONDO_ALGO overrides NCCL_ALGO");
+  else if (algorithms.forced[0])
+    setenv("RONDO_ALGO", algorithms.forced, 0);
+}
+
 static void backend_read(void) {
   const char *text = getenv("RONDO_NCCL_BACKEND");
   if (!text || !*text || strcmp(text, "cuda") == 0)
@@ -137,6 +157,10 @@ static void variable_check(const char *entry) {
   const char *complaint = *value ? rondo_nccl_variable_complaint(name, value) : NULL;
   if (kind == RONDO_NCCL_VARIABLE_UNKNOWN)
     RONDO_NCCL_WARN("environment: %.*s is not a variable of NCCL", length, entry);
+  else if (strcmp(name, "NCCL_PROTO") == 0)
+    RONDO_NCCL_WARN(
+        "environment: NCCL_PROTO has no effect: LL, LL128 and Simple mean nothing here; "
+        "Rondo chooses by size how a slot carries data");
   else if (kind == RONDO_NCCL_VARIABLE_MISSED)
     RONDO_NCCL_WARN("environment: %.*s has no effect: Rondo does not support it", length, entry);
   else if (kind == RONDO_NCCL_VARIABLE_NO_EFFECT)
@@ -151,6 +175,7 @@ static void environment_read(void) {
     if (strncmp(*entry, "NCCL_", 5) == 0)
       variable_check(*entry);
   backend_read();
+  algorithms_read();
   values.blocking = (int)variable_number("NCCL_COMM_BLOCKING", -1);
   values.min_ctas =
       (uint32_t)variable_number("NCCL_MIN_CTAS", variable_number("NCCL_MIN_NCHANNELS", 0));

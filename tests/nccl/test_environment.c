@@ -6,6 +6,7 @@
 
 #include <rondo/types.h>
 
+#include "adapters/nccl/algorithms.h"
 #include "adapters/nccl/debug.h"
 #include "adapters/nccl/environment.h"
 #include "adapters/nccl/interface.h"
@@ -30,9 +31,10 @@ static void is_honoured_without_effect_missed_or_unknown(void **state) {
   assert_int_equal(rondo_nccl_variable_kind("NCCL_MAX_CTAS=4"), RONDO_NCCL_VARIABLE_HONOURED);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_MIN_NCHANNELS=1"), RONDO_NCCL_VARIABLE_HONOURED);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_PAT_ENABLE=0"), RONDO_NCCL_VARIABLE_NO_EFFECT);
-  assert_int_equal(rondo_nccl_variable_kind("NCCL_ALGO"), RONDO_NCCL_VARIABLE_NO_EFFECT);
+  assert_int_equal(rondo_nccl_variable_kind("NCCL_ALGO"), RONDO_NCCL_VARIABLE_HONOURED);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_IB_HCA=mlx5"), RONDO_NCCL_VARIABLE_NO_EFFECT);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_NET_GDR_LEVEL"), RONDO_NCCL_VARIABLE_NO_EFFECT);
+  assert_int_equal(rondo_nccl_variable_kind("NCCL_PROTO=LL"), RONDO_NCCL_VARIABLE_MISSED);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_NET"), RONDO_NCCL_VARIABLE_MISSED);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_COMM_ID=h:1"), RONDO_NCCL_VARIABLE_MISSED);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_DEBUGG"), RONDO_NCCL_VARIABLE_UNKNOWN);
@@ -48,16 +50,41 @@ static void values_that_make_no_sense_are_complained_of(void **state) {
                                         {"NCCL_MAX_CTAS", "64"},
                                         {"NCCL_SOCKET_FAMILY", "AF_INET"},
                                         {"NCCL_SOCKET_IFNAME", "^docker,lo"},
+                                        {"NCCL_ALGO", "^Tree;allreduce:Ring,NVLS"},
                                         {"NCCL_DEBUG_FILE", "anything"}};
   static const char *const bad[][2] = {
       {"NCCL_DEBUG", "loud"},       {"NCCL_DEBUG_SUBSYS", "INIT,COL"}, {"NCCL_COMM_BLOCKING", "2"},
       {"NCCL_MAX_CTAS", "0"},       {"NCCL_MAX_CTAS", "65"},           {"NCCL_MIN_CTAS", "4x"},
-      {"NCCL_MAX_NCHANNELS", "-1"}, {"NCCL_SOCKET_FAMILY", "IPv4"}};
+      {"NCCL_MAX_NCHANNELS", "-1"}, {"NCCL_SOCKET_FAMILY", "IPv4"},    {"NCCL_ALGO", "rings"},
+      {"NCCL_ALGO", "ring,"},       {"NCCL_ALGO", "sum:ring"}};
   (void)state;
   for (size_t i = 0; i < sizeof good / sizeof *good; i++)
     assert_null(rondo_nccl_variable_complaint(good[i][0], good[i][1]));
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     assert_non_null(rondo_nccl_variable_complaint(bad[i][0], bad[i][1]));
+}
+
+// NCCL_ALGO, what it forces, and what of it means nothing here.
+static void algorithms_of_nccl_force_those_of_rondo(void **state) {
+  static const char *const cases[][3] = {
+      {"Ring", "all_reduce=ring,all_gather=ring,reduce_scatter=ring,reduce=ring,broadcast=ring",
+       ""},
+      {"tree", "all_reduce=tree,broadcast=tree", ""},
+      {"ring,tree", "", ""},
+      {"allreduce:TREE", "all_reduce=tree", ""},
+      {"ring;allreduce:tree,NVLS;broadcast:^ring",
+       "all_reduce=tree,all_gather=ring,reduce_scatter=ring,reduce=ring,broadcast=tree", "NVLS"},
+      {"^tree", "all_reduce=ring,all_gather=ring,reduce_scatter=ring,reduce=ring,broadcast=ring",
+       ""},
+      {"NVLSTree,PAT", "", "NVLSTree, PAT"},
+      {"^NVLS", "", ""}};
+  struct rondo_nccl_algorithms algorithms;
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_null(rondo_nccl_algorithms_read(cases[i][0], &algorithms));
+    assert_string_equal(algorithms.forced, cases[i][1]);
+    assert_string_equal(algorithms.foreign, cases[i][2]);
+  }
 }
 
 static void the_file_name_takes_host_and_process(void **state) {
@@ -84,7 +111,9 @@ static void values_are_read_and_the_rest_is_warned_of(void **state) {
   assert_int_equal(setenv("NCCL_SOCKET_IFNAME", "=eth0", 1), 0);
   assert_int_equal(setenv("NCCL_DEBUGG", "INFO", 1), 0);
   assert_int_equal(setenv("NCCL_COMM_ID", "somewhere:1", 1), 0);
-  assert_int_equal(setenv("NCCL_ALGO", "Ring", 1), 0);
+  assert_int_equal(setenv("NCCL_ALGO", "allreduce:Ring,NVLS", 1), 0);
+  assert_int_equal(setenv("NCCL_PROTO", "LL128", 1), 0);
+  assert_int_equal(unsetenv("RONDO_ALGO"), 0);
   assert_int_equal(setenv("RONDO_NCCL_BACKEND", "host", 1), 0);
   e = rondo_nccl_environment();
   assert_int_equal(e->max_ctas, 3);
@@ -96,7 +125,9 @@ static void values_are_read_and_the_rest_is_warned_of(void **state) {
   assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_MIN_CTAS is \"many\"; it takes"));
   assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_DEBUGG is not a variable of NCCL"));
   assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_COMM_ID has no effect"));
-  assert_null(strstr(logged(), "NCCL_ALGO"));
+  assert_string_equal(getenv("RONDO_ALGO"), "all_reduce=ring");
+  assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_ALGO: NVLS: Rondo has no such"));
+  assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_PROTO has no effect: LL, LL128"));
 }
 
 static void lines_come_as_level_and_subsystem_ask(void **state) {
@@ -123,6 +154,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("nccl_environment", is_honoured_without_effect_missed_or_unknown),
       RONDO_NAMED_TEST("nccl_environment", values_that_make_no_sense_are_complained_of),
+      RONDO_NAMED_TEST("nccl_environment", algorithms_of_nccl_force_those_of_rondo),
       RONDO_NAMED_TEST("nccl_environment", the_file_name_takes_host_and_process),
       RONDO_NAMED_TEST("nccl_environment", values_are_read_and_the_rest_is_warned_of),
       RONDO_NAMED_TEST("nccl_environment", lines_come_as_level_and_subsystem_ask),
