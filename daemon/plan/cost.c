@@ -261,17 +261,17 @@ const char *rondo_plan_rule_name(int rule) {
   return rule >= 0 && rule < RONDO_PLAN_RULE_COUNT ? names[rule] : "unknown";
 }
 
-// The first algorithm that has a plan.
-static int first_algorithm(int kind, uint32_t nranks) {
+// The first algorithm that has plans of this kind, perhaps not for so many ranks.
+static int first_algorithm(int kind) {
   int algorithm = 0;
-  while (algorithm < RONDO_ALGORITHM_COUNT - 1 && !rondo_plan_exists(kind, algorithm, nranks))
+  while (algorithm < RONDO_ALGORITHM_COUNT - 1 && !rondo_plan_exists(kind, algorithm, 1))
     algorithm++;
   return algorithm;
 }
 
 struct rondo_plan_choice rondo_cost_choose(const struct rondo_cost_model *model,
                                            const struct rondo_cost_query *q) {
-  struct rondo_plan_choice choice = {first_algorithm(q->kind, q->nranks), RONDO_PLAN_RULE_ONLY, -1};
+  struct rondo_plan_choice choice = {first_algorithm(q->kind), RONDO_PLAN_RULE_ONLY, -1};
   uint32_t candidates = 0;
   for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
     if (!rondo_cost_is_candidate(q->kind, algorithm, q->nranks, q->bytes))
