@@ -288,7 +288,9 @@ static struct rondo_collective lent_coll[LENT_COLLS][LENT_MEMBERS];
 
 // Opens a job with reduce-scatters, whose slots hold sums of 16 KiB.
 static void lenders_open(const struct rondo_config *like) {
+  assert_int_equal(setenv("RONDO_ALGO", "reduce_scatter=ring", 1), 0); // its sums need payload
   rondo_test_job_open(&job, LENT_MEMBERS, like);
+  assert_int_equal(unsetenv("RONDO_ALGO"), 0);
   for (uint32_t r = 0; r < LENT_MEMBERS; r++)
     for (uint32_t i = 0; i < LENT_COLLS; i++) {
       struct rondo_collective_desc d = rondo_reduce_scatter(i, LENT_COUNT, RONDO_INT32, RONDO_SUM);
