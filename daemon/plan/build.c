@@ -309,6 +309,17 @@ static void direct_reduce_scatter_build(const struct rondo_plan_request *q,
   reduce_append(plan, 0, n - 1, RONDO_PRIM_OUT_BASE, RONDO_PRIM_OUT_BASE | RONDO_PRIM_FINAL, rank);
 }
 
+// Each rank adds up its chunk, as in the direct reduce-scatter, and sends the result to all others.
+static void two_shot_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t rank = q->rank, n = q->nranks;
+  plan->send = others_downwards(rank, n);
+  plan->recv = others_upwards(rank, n);
+  walk_append(plan, SEND, n - 1, ring_before(rank, 1, n), n - 1, 0);
+  reduce_append(plan, 0, n - 1, 0, RONDO_PRIM_FINAL, rank);
+  walk_append(plan, SEND_RESULT, n - 1, rank, 0, 0);
+  walk_append(plan, RECV_COPY, n - 1, ring_after(rank, 1, n), 1, 0);
+}
+
 // Recursive doubling. `core` is the greatest power of two that is at most n. A rank from `core` on
 // is folded: it sends its input to rank - core and gets the result from there. In round k rank r
 // and rank r ^ 2^k send each other what they have and add: both then hold the sum of the same
@@ -580,12 +591,13 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
     [RONDO_ALGORITHM_BINOMIAL_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
     [RONDO_ALGORITHM_CHAIN_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
     [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
+    [RONDO_ALGORITHM_TWO_SHOT] = {[RONDO_ALL_REDUCE] = two_shot_build},
 };
 
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
   if (kind < 0 || kind >= RONDO_KIND_COUNT || algorithm < 0 || algorithm >= RONDO_ALGORITHM_COUNT)
     return false;
-  bool is_direct = algorithm == RONDO_ALGORITHM_DIRECT;
+  bool is_direct = algorithm == RONDO_ALGORITHM_DIRECT || algorithm == RONDO_ALGORITHM_TWO_SHOT;
   return builders[algorithm][kind] && !(is_direct && nranks > RONDO_PLAN_DIRECT_MOST_RANKS);
 }
 
@@ -602,7 +614,8 @@ const char *rondo_plan_algorithm_name(int algorithm) {
       [RONDO_ALGORITHM_CHAIN_RING] = "chain+ring",
       [RONDO_ALGORITHM_BINOMIAL_RING] = "binomial+ring",
       [RONDO_ALGORITHM_CHAIN_DOUBLING] = "chain+doubling",
-      [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = "binomial+doubling"};
+      [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = "binomial+doubling",
+      [RONDO_ALGORITHM_TWO_SHOT] = "two-shot"};
   return algorithm >= 0 && algorithm < RONDO_ALGORITHM_COUNT ? names[algorithm] : "unknown";
 }
 
@@ -652,7 +665,7 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
 bool rondo_plan_splits(int kind, int algorithm) {
   return kind == RONDO_ALL_REDUCE &&
          (algorithm == RONDO_ALGORITHM_RING || algorithm == RONDO_ALGORITHM_HALVING ||
-          rondo_plan_rings_between(algorithm));
+          algorithm == RONDO_ALGORITHM_TWO_SHOT || rondo_plan_rings_between(algorithm));
 }
 
 uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q) {

@@ -109,6 +109,11 @@ static void halving_all_reduce_is_proved(void **state) {
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING);
 }
 
+static void two_shot_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT);
+}
+
 static void bruck_all_gather_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK);
@@ -537,6 +542,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(binomial_all_reduce_is_proved),
       cmocka_unit_test(halving_all_reduce_is_proved),
       cmocka_unit_test(bruck_all_gather_is_proved),
+      cmocka_unit_test(two_shot_all_reduce_is_proved),
       cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(rings_enter_each_machine_once),
