@@ -241,6 +241,9 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
     what.kind = RONDO_BARRIER;
     plans_build(what.kind, RONDO_ALGORITHM_DISSEMINATION, n, 0);
     assert_proved(&what, "large");
+    if (i % 2)
+      continue; // half of the sizes: these have the most messages
+    what.loops = n > 1025 ? 1 : 2;
     what.one_chunk = 1 + n * (i + 1) / (count + 1);
     what.kind = RONDO_ALL_REDUCE;
     plans_build(what.kind, RONDO_ALGORITHM_HALVING, n, 0);
