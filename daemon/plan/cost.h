@@ -94,8 +94,8 @@ struct rondo_plan_form {
   uint64_t bytes;      // of a message, all loops together
 };
 
-// Returns false if the algorithm has no plan for that kind and number of ranks, or is one of those
-// over two levels, whose time nobody predicts. A group of one rank sends nothing.
+// Returns false if the algorithm has no plan for that kind and number of ranks, or has no
+// prediction: those over two levels, and two-shot. A group of one rank sends nothing.
 bool rondo_plan_form_of(int kind, int algorithm, uint32_t nranks, uint64_t bytes,
                         struct rondo_plan_form *form);
 
