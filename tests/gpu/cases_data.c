@@ -147,7 +147,8 @@ void case_devices(void) {
 
 // --------------------------------------------------------------------------- bits --
 
-// Two jobs of as many blocks: one plan, so the order of arithmetic is the same.
+// Two jobs of as many blocks and with the same algorithms: one plan, so the order of arithmetic is
+// the same. Each backend by itself would choose what is fast there.
 struct twins {
   struct job host, device;
   struct area areas[MAX_RANKS];
@@ -157,9 +158,14 @@ struct twins {
 static void twins_open(struct twins *t, uint32_t ranks) {
   struct rondo_config c = RONDO_CONFIG_INIT;
   c.blocks = 2;
+  CHECK(setenv("RONDO_ALGO",
+               "all_reduce=direct:8K,ring,all_gather=ring,reduce_scatter=direct:8K,ring,"
+               "reduce=direct:8K,ring,broadcast=ring",
+               1) == 0);
   job_open(&t->host, ranks, 1, &c);
   c.backend = RONDO_BACKEND_CUDA;
   job_open(&t->device, ranks, 1, &c);
+  CHECK(unsetenv("RONDO_ALGO") == 0);
   areas_open(&t->device, t->areas);
   for (uint32_t r = 0; r < ranks; r++) {
     t->send[r] = malloc(AREA_BYTES);

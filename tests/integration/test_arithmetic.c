@@ -19,7 +19,7 @@
 #include "tools/kit/thread_group.h"
 
 #define MAX_RANKS 8u
-#define SMALL_BYTES 8192u  // what is at most this goes straight, or along a tree
+#define SMALL_BYTES 8192u  // what is at most this goes straight
 #define BLOCK_BYTES 65536u // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
 #define DEFAULT_SLOT_BYTES 262144u
@@ -321,11 +321,17 @@ static const uint32_t rank_counts[] = {1, 2, 3, 5, 7, 8};
 static const uint64_t counts[] = {1, 13, 997, 2053, 10007};
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-static void open_job(uint32_t ranks, uint32_t blocks, uint32_t slot_bytes) {
+// The algorithms that the reference knows besides doubling. Others may be faster and be chosen.
+#define STRAIGHT_OR_ROUND                                                                          \
+  "all_reduce=direct:8K,ring,reduce_scatter=direct:8K,ring,reduce=direct:8K,ring"
+
+static void open_job(uint32_t ranks, uint32_t blocks, uint32_t slot_bytes, const char *algorithms) {
   struct rondo_config c = RONDO_CONFIG_INIT;
   c.blocks = blocks;
   c.slot_bytes = slot_bytes;
+  assert_int_equal(setenv("RONDO_ALGO", algorithms, 1), 0);
   rondo_test_job_open(&bench.job, ranks, &c);
+  assert_int_equal(unsetenv("RONDO_ALGO"), 0);
 }
 
 static struct job_case case_of(uint32_t ranks, uint32_t number, uint64_t *random) {
@@ -348,7 +354,7 @@ static void hold_all(uint32_t ranks, uint32_t blocks, uint32_t slot_bytes) {
   uint64_t random = ranks;
   uint32_t cases = (uint32_t)COUNT_OF(kinds) * RONDO_DTYPE_COUNT * RONDO_REDOP_COUNT;
   uint32_t stride = (uint32_t)rondo_test_load(1, 7);
-  open_job(ranks, blocks, slot_bytes);
+  open_job(ranks, blocks, slot_bytes, STRAIGHT_OR_ROUND);
   for (uint32_t i = ranks % stride; i < cases; i += stride) {
     struct job_case c = case_of(ranks, i, &random);
     c.blocks = blocks;
@@ -371,10 +377,9 @@ static void recursive_doubling_adds_as_documented(void **state) {
   (void)state;
   uint64_t random = 1, other_sums = 0;
   uint32_t stride = (uint32_t)rondo_test_load(1, 7);
-  (void)setenv("RONDO_ALGO", "all_reduce=doubling", 1);
   for (size_t k = 0; k < COUNT_OF(rank_counts); k++) {
     uint32_t ranks = rank_counts[k];
-    open_job(ranks, 1 + k % 2, k % 3 == 2 ? 1024 : 0);
+    open_job(ranks, 1 + k % 2, k % 3 == 2 ? 1024 : 0, "all_reduce=doubling");
     for (uint32_t i = ranks % stride; i < RONDO_DTYPE_COUNT * RONDO_REDOP_COUNT; i += stride) {
       struct job_case c = case_of(ranks, i * (uint32_t)COUNT_OF(kinds), &random);
       assert_int_equal(c.shape.kind, RONDO_ALL_REDUCE);
@@ -387,7 +392,6 @@ static void recursive_doubling_adds_as_documented(void **state) {
     }
     rondo_test_job_close(&bench.job);
   }
-  (void)unsetenv("RONDO_ALGO");
   assert_true(other_sums > 0);
 }
 
@@ -401,7 +405,7 @@ static struct job_case large_case(int dtype, uint32_t ranks) {
 static void cutting_into_blocks_loops_and_chunks_is_as_documented(void **state) {
   (void)state;
   static const int dtypes[] = {RONDO_FLOAT64, RONDO_FLOAT32, RONDO_BFLOAT16, RONDO_FLOAT8_E4M3};
-  open_job(5, 3, 4096);
+  open_job(5, 3, 4096, STRAIGHT_OR_ROUND);
   for (size_t i = 0; i < COUNT_OF(dtypes); i++) {
     struct job_case c = large_case(dtypes[i], 5);
     c.in_place = i % 2;
@@ -416,7 +420,7 @@ static void another_order_cut_or_rounding_is_seen(void **state) {
   (void)state;
   static const int dtypes[] = {RONDO_FLOAT64,  RONDO_FLOAT32,     RONDO_FLOAT16,
                                RONDO_BFLOAT16, RONDO_FLOAT8_E4M3, RONDO_FLOAT8_E5M2};
-  open_job(5, 3, 4096);
+  open_job(5, 3, 4096, STRAIGHT_OR_ROUND);
   for (size_t i = 0; i < COUNT_OF(dtypes); i++) {
     struct job_case c = large_case(dtypes[i], 5);
     run_case(&c);

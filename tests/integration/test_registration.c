@@ -263,6 +263,8 @@ static void sums_of_a_mebibyte_take_no_connector_memory(void **state) {
 // Connectors take at most 1/256 of connector_bytes for payload. Others have their heads and slots.
 static void payload_memory_of_connectors_has_a_limit(void **state) {
   (void)state;
+  if (getenv("RONDO_TEST_BACKEND"))
+    skip();                                                          // a GPU's ranks lend nothing
   enum { MEMBERS = 8, MOST_BYTES = 4096 + 2 * (MEMBERS - 1) * 512 }; // direct: most connectors
   struct rondo_config c = RONDO_CONFIG_INIT;
   c.connector_bytes = 1u << 20;
@@ -273,8 +275,7 @@ static void payload_memory_of_connectors_has_a_limit(void **state) {
       struct rondo_collective_desc d = rondo_all_reduce(1, count, RONDO_FLOAT32, RONDO_AVG);
       assert_int_equal(rondo_register(job.ctx[r], &d, &coll[r]), RONDO_SUCCESS);
     }
-    if (!getenv("RONDO_TEST_BACKEND"))
-      assert_in_range(connector_bytes(), 1, MOST_BYTES);
+    assert_in_range(connector_bytes(), 1, MOST_BYTES);
     for (uint32_t r = 0; r < MEMBERS; r++)
       assert_int_equal(rondo_deregister(job.ctx[r], coll[r]), RONDO_SUCCESS);
   }
