@@ -141,28 +141,31 @@ static bool rank_run(struct rank *r) {
   return is_good;
 }
 
-static bool rank_main(struct rondo_context ctx, uint32_t rank, void *shared, const void *arg) {
-  struct shared *s = shared;
-  struct rank r = {.ctx = ctx, .rank = rank, .arg = arg};
-  const struct options *o = r.arg->o;
+// Registers and runs all collectives, and notes what that took.
+static bool rank_measure(struct rank *r, struct shared *s) {
+  const struct options *o = r->arg->o;
   struct rondo_counters counters;
-  if (!rank_alloc(&r))
-    return false;
-  moment_note(s, o, rank, BEFORE);
+  moment_note(s, o, r->rank, BEFORE);
   uint64_t began_ns = rondo_now_ns();
-  if (!rank_register(&r))
+  if (!rank_register(r))
     return false;
-  s->by_rank[rank].register_ns = rondo_now_ns() - began_ns;
+  s->by_rank[r->rank].register_ns = rondo_now_ns() - began_ns;
   // The connectors between processes are made when all have registered.
-  if (!rank_run_batch(&r, o->collectives - 1, 1))
+  if (!rank_run_batch(r, o->collectives - 1, 1))
     return false;
-  moment_note(s, o, rank, REGISTERED);
-  if (!rank_run(&r))
+  moment_note(s, o, r->rank, REGISTERED);
+  if (!rank_run(r))
     return false;
-  moment_note(s, o, rank, RUN);
-  bool is_good = rondo_counters(ctx, &counters) == RONDO_SUCCESS;
-  s->by_rank[rank].connector_bytes = counters.connector_bytes;
+  moment_note(s, o, r->rank, RUN);
+  bool is_good = rondo_counters(r->ctx, &counters) == RONDO_SUCCESS;
+  s->by_rank[r->rank].connector_bytes = counters.connector_bytes;
   rondo_kit_barrier_wait(&s->barrier); // the last rank of a process frees them
+  return is_good;
+}
+
+static bool rank_main(struct rondo_context ctx, uint32_t rank, void *shared, const void *arg) {
+  struct rank r = {.ctx = ctx, .rank = rank, .arg = arg};
+  bool is_good = rank_alloc(&r) && rank_measure(&r, shared);
   free(r.colls);
   free(r.send);
   free(r.recv);
