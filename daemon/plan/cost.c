@@ -75,7 +75,8 @@ static void binomial_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->messages = form->connectors = (uint64_t)ways * (n - 1);
 }
 
-static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b > 0); }
+// `b` is above 0.
+static uint64_t divide_up(uint64_t a, uint64_t b) { return b ? a / b + (a % b > 0) : 0; }
 
 // Messages become half as large from round to round, or twice as large: the average counts.
 static void halving_form(int kind, uint32_t n, struct rondo_plan_form *form) {

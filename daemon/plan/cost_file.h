@@ -19,7 +19,7 @@
 #define RONDO_COST_MAX_ROWS 128u
 #define RONDO_COST_TUNING_BYTES 512u
 // No file is larger.
-#define RONDO_COST_FILE_BYTES (RONDO_COST_MAX_ROWS * 1024u)
+#define RONDO_COST_FILE_BYTES ((size_t)1024 * RONDO_COST_MAX_ROWS)
 #define RONDO_COST_WHY_BYTES 160u
 
 struct rondo_cost_file {

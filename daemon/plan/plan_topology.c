@@ -86,9 +86,8 @@ static bool room_order(struct room *r) {
 }
 
 static uint64_t room_digest(const struct room *r) {
-  const uint32_t head[] = {r->is.nranks, r->is.machine_count, r->is.shares_process,
-                           r->is.shares_memory};
-  uint64_t digest = rondo_digest_bytes(DIGEST_NAME, head, sizeof head);
+  uint64_t counts = (uint64_t)r->is.nranks << 32 | r->is.machine_count;
+  uint64_t digest = rondo_digest_mix(rondo_digest_mix(DIGEST_NAME ^ counts) ^ r->is.shares_process);
   digest = rondo_digest_bytes(digest, r->machines, r->is.machine_count * sizeof r->machines[0]);
   return rondo_digest_bytes(digest, r->machine_of, r->is.nranks * sizeof r->machine_of[0]);
 }
