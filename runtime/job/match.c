@@ -437,10 +437,11 @@ static struct rondo_registration *registration_find_planned(const struct rondo_m
   return r;
 }
 
+// Also those whose communicator has failed: other processes compare their descriptors.
 void rondo_match_plan_all(struct rondo_job *job, struct rondo_match_entry *m) {
   for (struct rondo_registration *r = m->registrations; r; r = r->next) {
     const struct rondo_registration *other = registration_find_planned(m, r->comm);
-    if (r->is_planned || r->comm->gate.state >= RONDO_GATE_FAILED)
+    if (r->is_planned)
       continue;
     r->shape.topology = r->comm->shape.topology;
     registration_plan(job, r);
@@ -593,12 +594,24 @@ static void registration_share_topology(struct rondo_registration *r) {
   r->shape.topology = r->comm->shape.topology;
 }
 
+// Plans the registration if the roster has come while the lock was released. A communicator that
+// was made before has the wrong shape.
+static void attempt_plan(struct rondo_job *job, struct attempt *attempt) {
+  if (attempt->registration->is_planned)
+    return;
+  registration_plan(job, attempt->registration);
+  if (attempt->registration->is_planned && attempt->fresh) {
+    rondo_communicator_destroy(attempt->fresh);
+    attempt->fresh = NULL;
+  }
+}
+
 int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
   struct attempt attempt = {.registration = registration};
   int status = RONDO_IN_PROGRESS;
   pthread_mutex_lock(&job->lock);
-  registration_plan(job, registration);
   while (status == RONDO_IN_PROGRESS) {
+    attempt_plan(job, &attempt);
     status = attempt_add(job, &attempt);
     if (status == RONDO_IN_PROGRESS)
       status = attempt_prepare(job, &attempt);
