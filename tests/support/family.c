@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "tests/support/job.h"
 #include "tests/support/machines.h"
 #include "tests/support/named.h"
+#include "tests/support/processes.h"
 #include "tools/kit/thread_group.h"
 
 #define LIFETIME_SECONDS 50u
@@ -79,7 +79,7 @@ static void live(void *arg, uint32_t index) {
 static void child_main(struct rondo_family *f, uint32_t process) {
   struct household h = {.family = f};
   uint32_t count = 0;
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  rondo_test_child_begin();
   alarm(LIFETIME_SECONDS);
   if (f->machines)
     rondo_machines_enter(rondo_family_machine_of(f, process));

@@ -8,8 +8,15 @@
 
 #include "tests/support/named.h"
 
-static void run_child(struct rondo_test_child *child, void (*run)(struct rondo_test_child *)) {
+void rondo_test_child_begin(void) {
+  static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
+  for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+    (void)signal(crashes[i], SIG_DFL);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static void run_child(struct rondo_test_child *child, void (*run)(struct rondo_test_child *)) {
+  rondo_test_child_begin();
   run(child);
   fflush(NULL);
   _exit(0);

@@ -37,6 +37,10 @@ struct rondo_test_child {
     }                                                                                              \
   } while (0)
 
+// What a forked child of a test does first: it ends with its parent, and when it crashes. Without
+// that, cmocka would go on with the next test in the child, which forks, too.
+void rondo_test_child_begin(void);
+
 // Forks `count` children that call `run`.
 void rondo_test_fork(struct rondo_test_processes *p, uint32_t count,
                      void (*run)(struct rondo_test_child *child), void *arg);
