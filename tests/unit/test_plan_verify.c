@@ -330,6 +330,16 @@ static void placed_rings_prove(const uint32_t *on, uint32_t n) {
   topology = NULL;
 }
 
+// Places `n` ranks on machines: in turn, in a row, or at random.
+static void ranks_place(uint32_t *on, uint32_t n, uint32_t machines, int how, uint64_t *random) {
+  for (uint32_t r = 0; r < n; r++) {
+    *random = *random * 6364136223846793005u + 1;
+    on[r] = how == 0   ? r % machines
+            : how == 1 ? r * machines / n
+                       : (uint32_t)(*random >> 40) % machines;
+  }
+}
+
 // Every placement of up to five ranks on three machines, and some of many ranks.
 static void rings_enter_each_machine_once(void **state) {
   (void)state;
@@ -344,13 +354,8 @@ static void rings_enter_each_machine_once(void **state) {
     }
   for (size_t i = 0; i < sizeof many / sizeof *many; i++)
     for (uint32_t machines = 2; machines <= 8; machines *= 2)
-      for (int how = 0; how < 3; how++) { // in turn, in a row, at random
-        for (uint32_t r = 0; r < many[i]; r++) {
-          random = random * 6364136223846793005u + 1;
-          on[r] = how == 0   ? r % machines
-                  : how == 1 ? r * machines / many[i]
-                             : (uint32_t)(random >> 40) % machines;
-        }
+      for (int how = 0; how < 3; how++) {
+        ranks_place(on, many[i], machines, how, &random);
         placed_rings_prove(on, many[i]);
       }
 }

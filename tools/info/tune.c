@@ -153,10 +153,10 @@ static bool job_measure(struct tuner *t, int link, int algorithm, uint32_t i, ui
   return good;
 }
 
-static void progress_print(const struct tuner *t, uint32_t done, uint32_t all, const char *what) {
+static void progress_print(uint32_t done, uint32_t all, const char *what) {
   bool is_terminal = isatty(STDERR_FILENO);
-  (void)t;
-  fprintf(stderr, "%s%3" PRIu32 " %% %s%s", is_terminal ? "\r\033[K" : "", 100 * done / all, what,
+  double percent = all ? 100.0 * done / all : 100;
+  fprintf(stderr, "%s%3.0f %% %s%s", is_terminal ? "\r\033[K" : "", percent, what,
           is_terminal ? "" : "\n");
   if (is_terminal && done == all)
     fprintf(stderr, "\n");
@@ -174,13 +174,13 @@ static bool all_measure(struct tuner *t) {
         (void)snprintf(what, sizeof what, "%" PRIu32 " ranks, %s, repeat %" PRIu32 " of %" PRIu32,
                        m->ranks[i], rondo_cost_link_name((int)link), repeat + 1,
                        t->options.repeats);
-        progress_print(t, done++, all, what);
+        progress_print(done++, all, what);
         for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT && good; algorithm++)
           good = job_measure(t, (int)link, algorithm, i, repeat);
         if (!good)
           return false;
       }
-  progress_print(t, all, all, "measured");
+  progress_print(all, all, "measured");
   return true;
 }
 
