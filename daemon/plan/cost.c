@@ -252,6 +252,9 @@ bool rondo_cost_is_candidate(int kind, int algorithm, uint32_t nranks, uint64_t 
   struct rondo_plan_form form;
   if (!rondo_plan_form_of(kind, algorithm, nranks, bytes, &form))
     return false;
+  bool has_trees = kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST;
+  if (has_trees && algorithm == RONDO_ALGORITHM_DIRECT && nranks > RONDO_COST_MAX_ROOT_PEERS)
+    return false;
   uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * nranks &&
          form.connectors * slot_bytes <= (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * nranks;

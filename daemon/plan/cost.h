@@ -38,6 +38,10 @@ int rondo_cost_link_find(const char *name);
 // average of the ranks so many connectors to other ranks, and so many bytes of payload.
 #define RONDO_COST_MAX_CONNECTORS 17u
 #define RONDO_COST_MAX_PAYLOAD_BYTES (1u << 20)
+// Nor is an all-reduce or broadcast straight to more ranks than these: models are measured with
+// fewer, and a root with so many connections and connectors slows down all (256 processes on two
+// cores took twice as long for 300 all-reduces as along the tree).
+#define RONDO_COST_MAX_ROOT_PEERS 64u
 
 #define RONDO_COST_MAX_RANKS 5u // numbers of ranks at which a model may be measured
 #define RONDO_COST_MAX_SIZES 8u // sizes of messages

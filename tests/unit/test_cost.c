@@ -219,7 +219,10 @@ static void many_connectors_are_no_candidate(void **state) {
   assert_true(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 16, 8));
   assert_false(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 19, 8));
   assert_false(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 16, 262144));
-  assert_true(rondo_cost_is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 4096, 1u << 30));
+  assert_true(rondo_cost_is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 64, 1u << 30));
+  assert_false(rondo_cost_is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 65, 8));
+  assert_false(rondo_cost_is_candidate(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 65, 8));
+  assert_true(rondo_cost_is_candidate(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT, 4096, 1u << 30));
   struct rondo_cost_query q = {RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0};
   assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, RONDO_ALGORITHM_DIRECT);
 }
