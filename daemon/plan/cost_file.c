@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/kind.h"
 #include "base/number.h"
 #include "daemon/plan/build.h"
 #include <rondo/rondo.h>
@@ -149,13 +150,6 @@ static bool points_read(struct reader *r, const char *name, uint32_t *points, ui
   return good && (*count > 0 || line_refuse(r, "numbers")) && line_end(r);
 }
 
-static int kind_find(const char *name) {
-  int kind = 0;
-  while (kind < RONDO_KIND_COUNT && strcmp(rondo_kind_name(kind), name) != 0)
-    kind++;
-  return kind;
-}
-
 static bool row_parse(struct reader *r, struct rondo_cost_file *file) {
   struct rondo_cost_model *m = &file->model;
   struct rondo_cost_row *row = &file->rows[m->row_count];
@@ -165,7 +159,7 @@ static bool row_parse(struct reader *r, struct rondo_cost_file *file) {
   if (!word_is(r, "row") || !word_read(r, link) || !word_read(r, kind) || !word_read(r, algorithm))
     return false;
   row->link = (uint8_t)rondo_cost_link_find(link);
-  row->kind = (uint8_t)kind_find(kind);
+  row->kind = (uint8_t)rondo_kind_find(kind);
   row->algorithm = (uint8_t)rondo_plan_algorithm_find(algorithm);
   if (row->link == RONDO_COST_LINKS || !rondo_plan_exists(row->kind, row->algorithm, 2))
     return line_refuse(r, "link, kind and algorithm of this library");

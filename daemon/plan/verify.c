@@ -652,7 +652,7 @@ static void followed_find(const struct machine *m, const struct step *step, uint
   *count = *first < step->op->width;
 }
 
-// Executes the op for its chunks, of which those that are not followed change nothing.
+// Executes the op for its chunks. Chunks that are not followed change nothing.
 static enum step_result chunks_step(const struct machine *m, struct step *step) {
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
   uint32_t first, count, repeat = m->members[step->at.rank].repeat;

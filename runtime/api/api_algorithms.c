@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kind.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text_file.h"
@@ -16,13 +17,6 @@ struct reader {
   struct rondo_forced *forced;
   int kind; // RONDO_KIND_COUNT: none yet
 };
-
-static int kind_find(const char *name) {
-  int kind = 0;
-  while (kind < RONDO_KIND_COUNT && strcmp(rondo_kind_name(kind), name) != 0)
-    kind++;
-  return kind;
-}
 
 // Reads a size such as 8, 64K or 2M.
 static bool size_read(const char *text, uint64_t *bytes) {
@@ -63,7 +57,7 @@ static int entry_read(struct reader *r, char *entry) {
   char *rule = strchr(entry, '=');
   if (rule) {
     *rule++ = '\0';
-    r->kind = kind_find(entry);
+    r->kind = rondo_kind_find(entry);
     if (r->kind == RONDO_KIND_COUNT)
       return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                               "init: RONDO_ALGO: no kind of collective is \"%s\"", entry);

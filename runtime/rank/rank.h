@@ -66,8 +66,9 @@ struct rondo_rank {
   struct rondo_member member; // the rank as its job sees it
   struct rondo_context ctx;   // its handle
   uint32_t closing;
-  struct rondo_forced forced;    // as in struct rondo_rank_request
-  struct rondo_cost_file *model; // likewise
+  // Both as in struct rondo_rank_request.
+  struct rondo_forced forced;
+  struct rondo_cost_file *model;
   struct rondo_manual manual;
   pthread_mutex_t stream_lock; // guards entries of streams; not held while runs are enqueued there
   pthread_cond_t stream_given; // a thread has ended its claim of an entry

@@ -306,7 +306,7 @@ static uint32_t flags_set(int side, uint32_t count) {
 enum { WAITING = 12 };
 static int32_t stuck_data[2][2][COUNT];
 
-// Side 0 runs WAITING collectives, all of which then wait for data; side 1 has registered them.
+// Side 0 runs WAITING collectives, and all of them wait for data. Side 1 has only registered them.
 // Returns the handle of `id` on side 1.
 static struct rondo_collective leave_all_stuck(uint64_t id) {
   struct rondo_collective last[WAITING + 1];
