@@ -22,6 +22,7 @@
   ENTRY(device_get_attribute, cuDeviceGetAttribute)                                                \
   ENTRY(device_get_pci_bus_id, cuDeviceGetPCIBusId)                                                \
   ENTRY(device_can_access_peer, cuDeviceCanAccessPeer)                                             \
+  ENTRY(device_get_p2p_attribute, cuDeviceGetP2PAttribute)                                         \
   ENTRY(device_primary_ctx_retain, cuDevicePrimaryCtxRetain)                                       \
   ENTRY(device_primary_ctx_release, cuDevicePrimaryCtxRelease)                                     \
   ENTRY(ctx_push_current, cuCtxPushCurrent)                                                        \

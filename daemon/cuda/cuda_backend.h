@@ -173,6 +173,8 @@ void rondo_cuda_close(struct rondo_device *device);
 int rondo_cuda_describe(const struct rondo_line_writer *to, char *why);
 int rondo_cuda_node(const struct rondo_device *device);
 uint64_t rondo_cuda_pci(const struct rondo_device *device);
+// How many devices have a link of their own to this one.
+uint32_t rondo_cuda_links(const struct rondo_device *device);
 unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why);
 // True if the device can use buffers on device `ordinal` in place.
 bool rondo_cuda_can_access(const struct rondo_cuda_device *d, int ordinal);

@@ -500,6 +500,24 @@ uint64_t rondo_cuda_pci(const struct rondo_device *device) {
   return (uint64_t)domain << 16 | bus << 8 | slot << 3 | function;
 }
 
+uint32_t rondo_cuda_links(const struct rondo_device *device) {
+  const struct rondo_cuda_device *d = (const struct rondo_cuda_device *)device;
+  uint32_t links = 0;
+  int count = 0;
+  if (d->api->device_get_count(&count) != CUDA_SUCCESS)
+    return 0;
+  for (int ordinal = 0; ordinal < count; ordinal++) {
+    CUdevice peer = 0;
+    int has_atomics = 0;
+    if (ordinal != d->ordinal && d->api->device_get(&peer, ordinal) == CUDA_SUCCESS &&
+        d->api->device_get_p2p_attribute(&has_atomics,
+                                         CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, d->handle,
+                                         peer) == CUDA_SUCCESS)
+      links += has_atomics != 0;
+  }
+  return links;
+}
+
 unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why) {
   const struct rondo_cuda_device *f = rondo_cuda_device_of(from);
   const struct rondo_cuda_device *t = rondo_cuda_device_of(to);

@@ -240,6 +240,9 @@ struct rondo_driver {
   // The device's PCI address, domain << 16 | bus << 8 | device << 3 | function; 0 if unknown. Null:
   // the device is no PCI device.
   uint64_t (*pci)(const struct rondo_device *device);
+  // Devices of this machine to which the device has a link of its own, such as NVLink, with atomic
+  // operations across it. Null: none.
+  uint32_t (*links)(const struct rondo_device *device);
   // Allocates zeroed memory, aligned to RONDO_LINE_BYTES. `kind`: enum rondo_memory_kind. Returns
   // null if there is no memory. Never waits for a daemon.
   void *(*alloc)(struct rondo_device *device, int kind, uint64_t bytes);

@@ -19,6 +19,7 @@ struct rondo_topology_place rondo_processes_place(const struct rondo_device *dev
   struct rondo_topology_place place = {.is_gpu = driver->pci != NULL};
   place.node = (int16_t)(driver->node ? driver->node(device) : rondo_node_here());
   place.pci = driver->pci ? driver->pci(device) : 0;
+  place.links = driver->links ? (uint8_t)driver->links(device) : 0;
   return place;
 }
 

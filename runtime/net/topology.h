@@ -28,7 +28,8 @@ struct rondo_topology_place {
   uint64_t pci;   // of a GPU: domain << 16 | bus << 8 | device << 3 | function
   int16_t node;   // NUMA node of the device; -1: unknown, or there is only one
   uint8_t is_gpu; // 0: the device is the host CPU
-  uint8_t reserved[5];
+  uint8_t links;  // of a GPU: GPUs of its machine to which it has a link such as NVLink
+  uint8_t reserved[4];
 };
 
 // A network interface. A port of an InfiniBand or RoCE adapter and the network interface that

@@ -77,8 +77,10 @@ static void wire_put_node(struct rondo_wire_writer *w, int16_t node) {
 void rondo_wire_put_place(struct rondo_wire_writer *w, const struct rondo_topology_place *p) {
   rondo_wire_put_u8(w, p->is_gpu);
   wire_put_node(w, p->node);
-  if (p->is_gpu)
-    rondo_wire_put_u64(w, p->pci);
+  if (!p->is_gpu)
+    return;
+  rondo_wire_put_u64(w, p->pci);
+  rondo_wire_put_u8(w, p->links);
 }
 
 static void wire_put_interface(struct rondo_wire_writer *w,
@@ -264,8 +266,10 @@ void rondo_wire_get_place(struct rondo_wire_reader *r, struct rondo_topology_pla
   memset(p, 0, sizeof *p);
   p->is_gpu = wire_get_flag(r);
   p->node = wire_get_node(r);
-  if (p->is_gpu)
-    p->pci = rondo_wire_get_u64(r);
+  if (!p->is_gpu)
+    return;
+  p->pci = rondo_wire_get_u64(r);
+  p->links = rondo_wire_get_u8(r);
 }
 
 static void wire_get_interface(struct rondo_wire_reader *r, struct rondo_topology_interface *i) {

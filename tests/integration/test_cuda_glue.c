@@ -386,6 +386,7 @@ static const char *const entries[] = {
     "cuDeviceGetAttribute",
     "cuDeviceGetPCIBusId",
     "cuDeviceCanAccessPeer",
+    "cuDeviceGetP2PAttribute",
     "cuDevicePrimaryCtxRetain",
     "cuCtxPushCurrent",
     "cuCtxEnablePeerAccess",

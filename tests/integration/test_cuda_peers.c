@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "runtime/job/match_entry.h"
+#include "runtime/job/processes.h"
+#include "runtime/net/topology.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "runtime/transport/communicator.h"
@@ -78,6 +80,8 @@ static void connectors_lie_where_the_receiver_is_if_the_sender_reaches_it(void *
   check_why(0, 5,
             "in memory of device 1, to which device 0 has peer access; buffers are read in place");
   check_why(5, 2, "in page-locked host memory: device 1 has no peer access to device 2");
+  for (uint32_t r = 0; r < 6; r++)
+    assert_int_equal(rondo_processes_place(rank_of(r)->member.device).links, 1);
   rounds(2);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }

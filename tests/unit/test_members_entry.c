@@ -26,7 +26,7 @@ static struct rondo_wire_member member(uint32_t first, uint32_t stride, uint32_t
   for (uint32_t i = 0; i < count; i++) {
     ranks[i] = first + i * stride;
     places[i] = (struct rondo_topology_place){
-        .node = (int16_t)(i / run % 100), .is_gpu = 1, .pci = 0x1000 + i / run};
+        .node = (int16_t)(i / run % 100), .is_gpu = 1, .pci = 0x1000 + i / run, .links = 3};
   }
   return m;
 }
@@ -95,6 +95,7 @@ static void equal_places_go_once(void **state) {
   assert_int_equal(many, one);
   for (uint32_t i = 0; i < RANKS; i++)
     assert_int_equal(t->places[i].pci, 0x1000);
+  assert_int_equal(t->places[RANKS - 1].links, 3);
   rondo_topology_destroy(t);
 }
 

@@ -32,7 +32,8 @@ static struct rondo_wire_member member(uint64_t machine, uint32_t first, uint32_
         .family = 4, .port = (uint16_t)(5000 + 10 * first + i), .bytes = {10, 0, 0, (uint8_t)i}};
   for (uint32_t i = 0; i < count; i++) {
     ranks[i] = first + 2 * i;
-    places[i] = (struct rondo_topology_place){.node = (int16_t)i, .is_gpu = 1, .pci = 0x1000 + i};
+    places[i] = (struct rondo_topology_place){
+        .node = (int16_t)i, .is_gpu = 1, .pci = 0x1000 + i, .links = (uint8_t)i};
   }
   return m;
 }
@@ -52,6 +53,7 @@ static void it_says_where_each_rank_is(void **state) {
     assert_int_equal(r->process_of[i], homes[i]);
   assert_int_equal(r->places[3].node, 1);
   assert_int_equal(r->places[3].pci, 0x1001);
+  assert_int_equal(r->places[3].links, 1);
   assert_int_equal(r->places[5].node, -1);
   assert_int_equal(r->processes[1].ranks[1], 3);
   assert_memory_equal(r->processes[2].key, m.key, sizeof m.key);

@@ -384,6 +384,17 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
   return fake_leave(CUDA_SUCCESS);
 }
 
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute which, CUdevice device,
+                                 CUdevice peer) {
+  FAKE_ENTER(FAKE_STARTED);
+  if (!is_device(device) || !is_device(peer) || device == peer)
+    return fake_leave(CUDA_ERROR_INVALID_DEVICE);
+  bool has_access = fake_offers_access((uint32_t)device, (uint32_t)peer);
+  *value = has_access && (which == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                          which == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
+  return fake_leave(CUDA_SUCCESS);
+}
+
 // ----------------------------------------------------------------- contexts ---
 
 CUcontext fake_current(void) { return depth ? stack[depth - 1] : NULL; }
