@@ -10,12 +10,11 @@
 
 #define RETRY_NS UINT64_C(10000000) // until there may be memory again
 
-struct rondo_agreeing *rondo_agreeing_create(uint32_t rank_count) {
+struct rondo_agreeing *rondo_agreeing_create(struct rondo_member_lists *lists) {
   struct rondo_agreeing *a = calloc(1, sizeof *a);
   if (!a)
     return NULL;
-  rondo_member_lists_init(&a->lists, rank_count);
-  rondo_agreement_init(&a->core, &a->lists);
+  rondo_agreement_init(&a->core, lists);
   return a;
 }
 
@@ -24,7 +23,6 @@ void rondo_agreeing_destroy(struct rondo_agreeing *a) {
     return;
   rondo_agreement_fini(&a->core);
   rondo_agreement_actions_free(&a->actions);
-  rondo_member_lists_fini(&a->lists);
   free(a->process_of);
   free(a);
 }

@@ -17,7 +17,6 @@
 #include "runtime/job/job.h"
 
 struct rondo_agreeing {
-  struct rondo_member_lists lists;
   struct rondo_agreement core;
   struct rondo_agreement_actions actions;
   uint32_t *process_of; // by rank; null: not known yet
@@ -26,8 +25,8 @@ struct rondo_agreeing {
   bool has_timer;       // what could not be done for lack of memory is tried again
 };
 
-// The lock need not be held for these two. Null: no memory.
-struct rondo_agreeing *rondo_agreeing_create(uint32_t rank_count);
+// The lock need not be held for these two. `lists` are borrowed. Null: no memory.
+struct rondo_agreeing *rondo_agreeing_create(struct rondo_member_lists *lists);
 void rondo_agreeing_destroy(struct rondo_agreeing *a);
 
 // The roster is known. Returns false without memory; then nothing can be agreed any more.

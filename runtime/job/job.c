@@ -52,6 +52,7 @@ static void job_dispose(struct rondo_job *j) {
   pthread_cond_destroy(&j->attendance);
   pthread_mutex_destroy(&j->lock);
   rondo_agreeing_destroy(j->agreeing);
+  rondo_member_lists_fini(&j->lists);
   free(j->gone);
   free(j->was_here);
   free(j->members);
@@ -72,7 +73,10 @@ static struct rondo_job *job_alloc(const struct rondo_job_request *request) {
     return NULL;
   j->members = calloc(cfg->rank_count, sizeof(struct rondo_member *));
   j->was_here = calloc(cfg->rank_count, 1);
-  if (!j->members || !j->was_here) {
+  rondo_member_lists_init(&j->lists, cfg->rank_count);
+  j->world = rondo_member_lists_get_all(&j->lists);
+  if (!j->members || !j->was_here || !j->world) {
+    rondo_member_lists_fini(&j->lists);
     free(j->members);
     free(j->was_here);
     free(j);
@@ -244,6 +248,14 @@ void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns) {
   job_free(job);
 }
 
+const struct rondo_member_list *rondo_job_list(struct rondo_job *job, const uint32_t *ranks,
+                                               uint32_t count) {
+  pthread_mutex_lock(&job->lock);
+  const struct rondo_member_list *list = rondo_member_lists_get(&job->lists, ranks, count);
+  pthread_mutex_unlock(&job->lock);
+  return list;
+}
+
 void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg) {
   pthread_mutex_lock(&jobs_lock);
   for (struct rondo_job *j = jobs; j; j = j->next)
@@ -254,7 +266,7 @@ void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg)
 
 void rondo_job_wake_members(struct rondo_job *job, const struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->shape.nranks; i++) {
-    const struct rondo_member *member = job->members[comm->members[i].rank];
+    const struct rondo_member *member = job->members[comm->ranks[i]];
     if (member && !member->is_manual)
       member->daemon->driver->notify_submission(member->daemon, 1);
   }

@@ -18,6 +18,7 @@
 #include <sys/queue.h>
 
 #include "daemon/driver/driver.h"
+#include "runtime/job/member_list.h"
 #include "runtime/job/members.h"
 #include "runtime/transport/transports.h"
 #include <rondo/rondo.h>
@@ -92,6 +93,8 @@ struct rondo_job {
   uint8_t *was_here;                         // by rank: 1 if it is, or was, in this process
   void *entries;                             // tree (search.h) of struct rondo_match_entry, by id
   LIST_HEAD(, rondo_match_entry) entry_list; // all entries of the tree
+  struct rondo_member_lists lists;           // the groups that ranks here have made or used
+  const struct rondo_member_list *world;     // all ranks of the job
   struct rondo_transports transports;
   // Device work (device_work.h).
   struct rondo_communicator *unwritten; // list of communicators with writes to devices
@@ -130,6 +133,11 @@ int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **j
 // Removes the rank. The last rank ends the job in this process. If the root of the job is in this
 // process, the last rank waits at most `join_ns` for ranks that have not joined yet.
 void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns);
+
+// The list of a group's ranks, which lives as long as the job. `ranks` are distinct ranks of the
+// job. Null: no memory, or another list has the same digest. The lock is not held.
+const struct rondo_member_list *rondo_job_list(struct rondo_job *job, const uint32_t *ranks,
+                                               uint32_t count);
 
 // Calls `visit` for every job of this process. No job ends meanwhile.
 void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg);

@@ -104,8 +104,7 @@ static void comm_bind(struct rondo_job *job, struct rondo_match_entry *m,
   for (uint32_t i = 0; i < comm->link_count; i++) {
     struct rondo_link *link = &comm->links[i];
     uint32_t other = link->is_outgoing ? link->to : link->from;
-    if (link->is_ready || comm->members[other].rank != offers->is.head->rank ||
-        link_is_over(comm, link))
+    if (link->is_ready || comm->ranks[other] != offers->is.head->rank || link_is_over(comm, link))
       continue;
     const struct rondo_registration *r =
         registration_at(m, comm, link->is_outgoing ? link->from : link->to);
@@ -290,33 +289,42 @@ static struct rondo_communicator *comm_find_equal(const struct rondo_match_entry
   return NULL;
 }
 
-static void comm_locate(const struct rondo_job *job, struct rondo_communicator *comm) {
-  for (uint32_t i = 0; job->membership && i < comm->shape.nranks; i++)
-    rondo_binding_locate(&job->transports, comm, i,
-                         rondo_processes_where(job, comm->members[i].rank));
+// Makes a member and the peers of its plan known to its communicator, and where they are. Returns
+// RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+static int registration_locate(const struct rondo_job *job, const struct rondo_registration *r,
+                               struct rondo_communicator *comm) {
+  int status = rondo_communicator_admit(comm, r->position, r->is_planned ? r->plan : NULL);
+  for (uint32_t i = 0; job->membership && i < comm->member_count; i++) {
+    uint32_t position = comm->members[i].position;
+    rondo_binding_locate(&job->transports, comm, position,
+                         rondo_processes_where(job, comm->ranks[position]));
+  }
+  return status;
 }
 
-// True if the process of every member is known, or the member is gone.
+// True if the process of every known member is known, or the member is gone.
 static bool is_located(const struct rondo_job *job, const struct rondo_communicator *comm) {
-  for (uint32_t i = 0; i < comm->shape.nranks; i++)
-    if (comm->members[i].process == RONDO_SOMEWHERE && !job->gone[comm->members[i].rank])
+  for (uint32_t i = 0; i < comm->member_count; i++)
+    if (comm->members[i].process == RONDO_SOMEWHERE &&
+        !job->gone[comm->ranks[comm->members[i].position]])
       return false;
   return true;
 }
 
-// Fails the registration if no transport reaches a member.
+// Fails the registration if no transport reaches a peer.
 static void registration_check_reach(struct rondo_job *job,
                                      struct rondo_registration *registration) {
-  for (uint32_t i = 0; i < registration->nranks; i++) {
-    uint32_t process = registration->comm->members[i].process;
+  const struct rondo_communicator *comm = registration->comm;
+  for (uint32_t i = 0; i < comm->member_count; i++) {
+    uint32_t process = comm->members[i].process;
+    uint32_t rank = comm->ranks[comm->members[i].position];
     if (process >= job->process_count ||
         job->transports.peers[process].reach != RONDO_TRANSPORT_NONE)
       continue;
     char why[RONDO_WHY_BYTES];
-    (void)rondo_processes_transport(job, job->members[registration->rank], registration->members[i],
-                                    why, sizeof why);
+    (void)rondo_processes_transport(job, job->members[registration->rank], rank, why, sizeof why);
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no transport reaches rank %u: %s",
-              (unsigned long long)registration->id.number, registration->members[i], why);
+              (unsigned long long)registration->id.number, rank, why);
     rondo_job_fail(job, registration, RONDO_ERR_UNSUPPORTED);
     return;
   }
@@ -327,7 +335,7 @@ void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
   struct rondo_communicator *comm = registration->comm;
   if (!registration->is_planned)
     return;
-  comm_locate(job, comm);
+  int status = registration_locate(job, registration, comm);
   if (!is_located(job, comm))
     return;
   registration_check_reach(job, registration);
@@ -340,8 +348,9 @@ void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
   }
   if (rondo_pool_is_wanted(&job->want))
     return; // first those that have waited longer
-  int status =
-      rondo_communicator_connect(comm, registration->plan, registration->position, &job->want);
+  if (status == RONDO_SUCCESS)
+    status =
+        rondo_communicator_connect(comm, registration->plan, registration->position, &job->want);
   if (status == RONDO_IN_PROGRESS)
     return;
   if (status == RONDO_SUCCESS && rondo_communicator_is_unwritten(comm)) {
@@ -388,8 +397,7 @@ struct rondo_registration *rondo_match_unloaded(const struct rondo_communicator 
 static void registration_plan(struct rondo_job *job, struct rondo_registration *r) {
   if (r->is_planned || (job->membership && job->roster == RONDO_ROSTER_AWAITED))
     return;
-  if (!r->shape.topology)
-    r->shape.topology = rondo_processes_topology(job, r->members, r->nranks);
+  r->shape.topology = rondo_processes_topology(job, r->members, r->nranks);
   r->plan_status = r->shape.topology ? r->calls->plan(r) : RONDO_ERR_NO_MEMORY;
   r->is_planned = r->plan_status == RONDO_SUCCESS;
 }
@@ -443,9 +451,7 @@ void rondo_match_plan_all(struct rondo_job *job, struct rondo_match_entry *m) {
     const struct rondo_registration *other = registration_find_planned(m, r->comm);
     if (r->is_planned)
       continue;
-    r->shape.topology = r->comm->shape.topology;
     registration_plan(job, r);
-    r->comm->shape.topology = r->shape.topology; // also after a failure: the communicator owns it
     if (!r->is_planned) {
       registration_fail_unplanned(job, m, r);
     } else if (other) {
@@ -462,9 +468,9 @@ void rondo_match_plan_all(struct rondo_job *job, struct rondo_match_entry *m) {
 // registering thread, which is probably that of its buffers.
 static void comm_set_place(struct rondo_communicator *comm, uint32_t position,
                            struct rondo_device *device) {
-  comm->members[position].device = device;
-  comm->members[position].node =
-      device->driver->node ? device->driver->node(device) : rondo_node_here();
+  struct rondo_communicator_member *m = rondo_communicator_member(comm, position);
+  m->device = device;
+  m->node = device->driver->node ? device->driver->node(device) : rondo_node_here();
 }
 
 // Fails the owner of a new registration if its communicator has failed, and the registration if its
@@ -530,8 +536,9 @@ static int attempt_find_comm(struct rondo_job *job, const struct rondo_match_ent
     if (!comm)
       return RONDO_IN_PROGRESS;
     comm->generation = registration->generation;
-    comm_locate(job, comm);
   }
+  if (registration_locate(job, registration, comm) != RONDO_SUCCESS)
+    return RONDO_ERR_NO_MEMORY;
   comm_set_place(comm, registration->position, job->members[registration->rank]->device);
   int status = RONDO_SUCCESS;
   if (registration->is_planned)
@@ -587,13 +594,6 @@ static int attempt_prepare(struct rondo_job *job, struct attempt *attempt) {
   return attempt->fresh ? RONDO_IN_PROGRESS : RONDO_ERR_NO_MEMORY;
 }
 
-// Members that share a communicator have equal topologies: keeps the communicator's.
-static void registration_share_topology(struct rondo_registration *r) {
-  if (r->shape.topology != r->comm->shape.topology)
-    rondo_plan_topology_destroy(r->shape.topology);
-  r->shape.topology = r->comm->shape.topology;
-}
-
 // Plans the registration if the roster has come while the lock was released. A communicator that
 // was made before has the wrong shape.
 static void attempt_plan(struct rondo_job *job, struct attempt *attempt) {
@@ -616,12 +616,8 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
     if (status == RONDO_IN_PROGRESS)
       status = attempt_prepare(job, &attempt);
   }
-  if (attempt.fresh) {
-    attempt.fresh->shape.topology = NULL; // of the registration
+  if (attempt.fresh)
     rondo_communicator_destroy(attempt.fresh);
-  }
-  if (status == RONDO_SUCCESS)
-    registration_share_topology(registration);
   rondo_job_unlock(job);
   return status;
 }
@@ -776,7 +772,7 @@ void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *proxi
     comm->links[i].is_owed = 0;
     // The producer may have deregistered, and left before all slots had arrived.
     const struct rondo_agreement_failure failure =
-        failure_of(RONDO_ERR_PEER, comm->members[comm->links[i].from].rank);
+        failure_of(RONDO_ERR_PEER, comm->ranks[comm->links[i].from]);
     if (!is_whole && comm->present)
       comm_fail_everywhere(job, m, comm, &failure);
   }
@@ -802,8 +798,8 @@ void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uin
       continue;
     for (uint32_t i = 0; i < comm->link_count; i++) {
       struct rondo_link *link = &comm->links[i];
-      if (comm->members[link->from].rank == producer &&
-          (consumer == UINT32_MAX || comm->members[link->to].rank == consumer))
+      if (comm->ranks[link->from] == producer &&
+          (consumer == UINT32_MAX || comm->ranks[link->to] == consumer))
         link_release(job, link, consumer != UINT32_MAX);
     }
     comm_drop_if_unused(m, comm);

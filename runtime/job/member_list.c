@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "daemon/plan/plan_topology.h"
 
 static uint64_t members_digest(const uint32_t *members, uint32_t nranks) {
   uint64_t digest = rondo_digest_mix(nranks + UINT64_C(0x9e3779b97f4a7c15));
@@ -47,6 +48,7 @@ static void list_free(void *node) {
     free(list->sorted);
   free(list->members);
   free(list->processes);
+  rondo_plan_topology_destroy(list->topology);
   free(list);
 }
 
@@ -105,11 +107,16 @@ bool rondo_member_lists_locate(struct rondo_member_lists *lists, const uint32_t 
   return to.is_whole;
 }
 
-const struct rondo_member_list *rondo_member_lists_find(const struct rondo_member_lists *lists,
-                                                        uint64_t digest) {
+static struct rondo_member_list *lists_find(const struct rondo_member_lists *lists,
+                                            uint64_t digest) {
   const struct rondo_member_list key = {.digest = digest};
   struct rondo_member_list **found = tfind(&key, &lists->tree, list_compare);
   return found ? *found : NULL;
+}
+
+const struct rondo_member_list *rondo_member_lists_find(const struct rondo_member_lists *lists,
+                                                        uint64_t digest) {
+  return lists_find(lists, digest);
 }
 
 static struct rondo_member_list *list_make(const uint32_t *members, uint32_t nranks,
@@ -136,10 +143,10 @@ static struct rondo_member_list *list_make(const uint32_t *members, uint32_t nra
   return NULL;
 }
 
-const struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists *lists,
-                                                       const uint32_t *members, uint32_t nranks) {
+struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists *lists,
+                                                 const uint32_t *members, uint32_t nranks) {
   uint64_t digest = members_digest(members, nranks);
-  const struct rondo_member_list *known = rondo_member_lists_find(lists, digest);
+  struct rondo_member_list *known = lists_find(lists, digest);
   if (known) {
     bool is_same =
         known->nranks == nranks && memcmp(known->members, members, nranks * sizeof *members) == 0;
@@ -152,6 +159,16 @@ const struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists
     list_free(list);
     return NULL;
   }
+  return list;
+}
+
+struct rondo_member_list *rondo_member_lists_get_all(struct rondo_member_lists *lists) {
+  uint32_t *ranks = malloc(lists->rank_count * sizeof *ranks);
+  for (uint32_t i = 0; i < lists->rank_count && ranks; i++)
+    ranks[i] = i;
+  struct rondo_member_list *list =
+      ranks ? rondo_member_lists_get(lists, ranks, lists->rank_count) : NULL;
+  free(ranks);
   return list;
 }
 

@@ -4,13 +4,15 @@
 //   lists_init -> lists_get (at a registration, or when the list has arrived)
 //     -> lists_locate (the roster is known) -> ... -> lists_fini
 //
-// A list does not change and lives as long as its table. A simulator of many processes may let them
-// share one table.
+// A list lives as long as its table, and its members do not change. A simulator of many processes
+// may let them share one table.
 #ifndef RONDO_RUNTIME_JOB_MEMBER_LIST_H
 #define RONDO_RUNTIME_JOB_MEMBER_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+struct rondo_plan_topology;
 
 #define RONDO_NO_PLACE UINT32_MAX
 
@@ -21,6 +23,8 @@ struct rondo_member_list {
   uint32_t *members;      // by position
   uint32_t *sorted;       // the same ranks, ascending; may be `members`
   uint32_t *processes;    // ascending
+  // For plans, made when the first one is made; null before.
+  struct rondo_plan_topology *topology;
 };
 
 struct rondo_member_lists {
@@ -45,8 +49,10 @@ bool rondo_member_lists_locate(struct rondo_member_lists *lists, const uint32_t 
 
 // Finds or makes the list of `members`, which are distinct ranks of the job. Returns null without
 // memory, or if another list has the same digest.
-const struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists *lists,
-                                                       const uint32_t *members, uint32_t nranks);
+struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists *lists,
+                                                 const uint32_t *members, uint32_t nranks);
+// The same for all ranks of the job, in the order of their numbers.
+struct rondo_member_list *rondo_member_lists_get_all(struct rondo_member_lists *lists);
 const struct rondo_member_list *rondo_member_lists_find(const struct rondo_member_lists *lists,
                                                         uint64_t digest);
 

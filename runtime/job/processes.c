@@ -27,7 +27,7 @@ static int members_open(struct rondo_job *job, const struct rondo_config *cfg,
                         const struct rondo_device *device) {
   const struct rondo_topology_place place = rondo_processes_place(device);
   job->gone = calloc(job->rank_count, 1);
-  job->agreeing = rondo_agreeing_create(job->rank_count);
+  job->agreeing = rondo_agreeing_create(&job->lists);
   if (!job->gone || !job->agreeing)
     return RONDO_ERR_NO_MEMORY;
   // Events wait for the lock, so that none runs before `job->membership` is set.
@@ -111,16 +111,18 @@ static struct rondo_plan_location rank_location(const struct rondo_job *job, uin
   return (struct rondo_plan_location){.process = process, .cores = job->cores};
 }
 
-struct rondo_plan_topology *rondo_processes_topology(const struct rondo_job *job,
-                                                     const uint32_t *members, uint32_t nranks) {
+const struct rondo_plan_topology *
+rondo_processes_topology(struct rondo_job *job, const uint32_t *members, uint32_t nranks) {
+  struct rondo_member_list *list = rondo_member_lists_get(&job->lists, members, nranks);
+  if (!list || list->topology)
+    return list ? list->topology : NULL;
   struct rondo_plan_location *locations = malloc(nranks * sizeof *locations);
-  struct rondo_plan_topology *topology = NULL;
   for (uint32_t i = 0; i < nranks && locations; i++)
     locations[i] = rank_location(job, members[i]);
   if (locations)
-    topology = rondo_plan_topology_create(locations, nranks);
+    list->topology = rondo_plan_topology_create(locations, nranks);
   free(locations);
-  return topology;
+  return list->topology;
 }
 
 // How ranks of this process reach each other: depends on where their devices allow connectors.

@@ -46,9 +46,10 @@ bool rondo_processes_has_rank(const struct rondo_job *job, uint32_t process);
 int rondo_processes_transport(const struct rondo_job *job, const struct rondo_member *self,
                               uint32_t rank, char *why, size_t why_bytes);
 
-// Makes the topology of a group, whose ranks are all at a known process or gone. Null: no memory.
-struct rondo_plan_topology *rondo_processes_topology(const struct rondo_job *job,
-                                                     const uint32_t *members, uint32_t nranks);
+// The topology of a group, whose ranks are all at a known process or gone. It lives as long as the
+// job. Null: no memory, or another list has the digest of this one.
+const struct rondo_plan_topology *
+rondo_processes_topology(struct rondo_job *job, const uint32_t *members, uint32_t nranks);
 
 // ---- sending ----
 

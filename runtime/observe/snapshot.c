@@ -11,7 +11,7 @@
 
 static int32_t coll_peer_rank(const struct rondo_coll *coll, const struct rondo_plan_peers *peers,
                               uint32_t peer) {
-  return (int32_t)coll->members[rondo_plan_peer(coll->plan, peers, peer)];
+  return (int32_t)coll->registration.members[rondo_plan_peer(coll->plan, peers, peer)];
 }
 
 // Finds the rank that the collective waits for.
@@ -73,7 +73,7 @@ int rondo_coll_view_fill(const struct rondo_rank *rank, const struct rondo_coll 
   v->members = malloc(nranks * sizeof *v->members);
   if (!v->members)
     return RONDO_ERR_NO_MEMORY;
-  memcpy(v->members, coll->members, nranks * sizeof *v->members);
+  memcpy(v->members, coll->registration.members, nranks * sizeof *v->members);
   for (uint32_t b = 0; coll->head && b < coll->block_count && !v->executing; b++)
     view_inspect_block(rank, coll, b, v);
   return RONDO_SUCCESS;

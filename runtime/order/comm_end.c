@@ -211,7 +211,6 @@ static void end_free(struct rondo_comm_end *end) {
   }
   free(end->spare_retired);
   free((void *)end->series);
-  free(end->members);
   pthread_cond_destroy(&end->turn_over);
   pthread_mutex_destroy(&end->lock);
   free(end);
@@ -224,14 +223,17 @@ static void end_discard(struct rondo_comm_end *end) {
   end_free(end);
 }
 
-// Copies the members of the group, and makes a group that lives as long as the end.
+// Sets the members, and makes a group that lives as long as the end.
 static int end_set_group(struct rondo_comm_end *end, struct rondo_group group) {
   struct rondo_rank *rank = end->rank;
   rondo_lock_take(&rank->lock);
-  int status = rondo_group_members(rank, group, &end->members, &end->nranks);
+  const struct rondo_member_list *list = NULL;
+  int status = rondo_group_list(rank, group, &list);
   rondo_lock_give(&rank->lock);
   if (status != RONDO_SUCCESS)
     return status;
+  end->members = list->members;
+  end->nranks = list->nranks;
   while (end->position < end->nranks && end->members[end->position] != rank->cfg.rank)
     end->position++;
   if (end->position == end->nranks)

@@ -46,7 +46,7 @@ struct rondo_comm_end {
   uint64_t key;
   int priority;
   struct rondo_group group; // lives as long as the end
-  uint32_t *members;        // ranks of the job, by position
+  const uint32_t *members;  // ranks of the job, by position
   uint32_t nranks, position;
   uint32_t cached_pairs;
   // A call has the turn from its beginning to its end, so turns decide the order of calls. It

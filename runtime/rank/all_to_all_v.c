@@ -130,7 +130,7 @@ bool rondo_exchange_note_refusal(const struct rondo_coll *coll,
   if (!refused || rondo_load_relaxed_u32(&r->owner->has_refused))
     return false;
   r->owner->refusal =
-      (struct rondo_refusal){.rank = coll->members[refused - 1],
+      (struct rondo_refusal){.rank = coll->registration.members[refused - 1],
                              .dtype = coll->desc.dtype,
                              .told_elems = rondo_load_relaxed_u64(&parts->told_elems),
                              .expected_elems = record->exchange->counts[r->nranks + refused - 1]};

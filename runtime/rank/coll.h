@@ -75,7 +75,6 @@ struct rondo_coll {
 
   uint64_t in_place_bytes; // distance of the two buffers when in place
   struct rondo_collective_desc desc;
-  uint32_t *members; // ranks of the group, by position
   struct rondo_registration registration;
   struct rondo_plan *plan;         // made by malloc; null: not yet
   struct rondo_exchange *exchange; // all-to-all-v with the same counts in each run; else null

@@ -14,7 +14,7 @@ int rondo_coll_describe(struct rondo_rank *rank, struct rondo_collective handle,
     desc->recv_counts = desc->recv_displacements = NULL;
   }
   for (uint32_t i = 0; coll && i < coll->registration.nranks; i++)
-    rondo_rank_list_add(list, coll->members[i]);
+    rondo_rank_list_add(list, coll->registration.members[i]);
   rondo_lock_give(&rank->lock);
   return coll ? RONDO_SUCCESS : RONDO_ERR_UNKNOWN;
 }

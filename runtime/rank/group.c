@@ -1,10 +1,10 @@
 #include "runtime/rank/group.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "base/log.h"
+#include "runtime/job/job.h"
 #include "runtime/rank/rank.h"
 
 static int ranks_check(const struct rondo_rank *rank, const uint32_t *ranks, uint32_t count) {
@@ -33,11 +33,11 @@ int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t co
   int status = ranks_check(rank, ranks, count);
   if (status != RONDO_SUCCESS)
     return status;
-  struct rondo_group_entry *g = malloc(sizeof *g + count * sizeof *g->ranks);
+  const struct rondo_member_list *list = rondo_job_list(rank->job, ranks, count);
+  struct rondo_group_entry *g = list ? malloc(sizeof *g) : NULL;
   if (!g)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "group_create: no memory");
-  memcpy(g->ranks, ranks, count * sizeof *ranks);
-  g->rank_count = count;
+  g->list = list;
   rondo_lock_take(&rank->lock);
   g->id = ++rank->next_group;
   g->next = rank->groups;
@@ -67,19 +67,12 @@ int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group) {
   return RONDO_SUCCESS;
 }
 
-int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint32_t **members,
-                        uint32_t *count) {
+int rondo_group_list(struct rondo_rank *rank, struct rondo_group group,
+                     const struct rondo_member_list **list) {
   const struct rondo_group_entry *g = group_find(rank, group);
   if (group.handle && !g)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "register: unknown group");
-  uint32_t n = g ? g->rank_count : rank->cfg.rank_count;
-  uint32_t *copy = malloc(n * sizeof *copy);
-  if (!copy)
-    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
-  for (uint32_t i = 0; i < n; i++)
-    copy[i] = g ? g->ranks[i] : i;
-  *members = copy;
-  *count = n;
+  *list = g ? g->list : rank->job->world;
   return RONDO_SUCCESS;
 }
 

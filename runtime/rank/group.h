@@ -6,19 +6,19 @@
 
 #include <rondo/rondo.h>
 
+struct rondo_member_list;
 struct rondo_rank;
 
 struct rondo_group_entry {
   uint64_t id;
   struct rondo_group_entry *next;
-  uint32_t rank_count;
-  uint32_t ranks[];
+  const struct rondo_member_list *list; // of the job
 };
 
-// Copies the group's members; the caller frees the copy. The zero handle means all ranks. The
-// rank's lock is held. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_NO_MEMORY.
-int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint32_t **members,
-                        uint32_t *count);
+// Finds the group's ranks. The zero handle means all ranks. The rank's lock is held. Returns
+// RONDO_SUCCESS or RONDO_ERR_UNKNOWN.
+int rondo_group_list(struct rondo_rank *rank, struct rondo_group group,
+                     const struct rondo_member_list **list);
 
 // As rondo_group_create.
 int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t rank_count,

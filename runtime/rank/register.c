@@ -172,6 +172,11 @@ static int desc_check(const struct rondo_collective_desc *d) {
   return RONDO_SUCCESS;
 }
 
+static void coll_set_list(struct rondo_coll *coll, const struct rondo_member_list *list) {
+  coll->registration.members = list->members;
+  coll->registration.nranks = list->nranks;
+}
+
 // Replaces the group of a send-recv by its two ranks, the sender first.
 static int pair_check(const struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_collective_desc *d = &coll->desc;
@@ -184,10 +189,13 @@ static int pair_check(const struct rondo_rank *rank, struct rondo_coll *coll) {
                             "register: id %llu: rank %u neither sends (position %u) nor receives "
                             "(position %u)",
                             (unsigned long long)d->id, rank->cfg.rank, d->root, d->peer);
-  uint32_t pair[2] = {r->members[d->root], r->members[d->peer]};
-  r->nranks = d->root == d->peer ? 1 : 2;
+  const uint32_t pair[2] = {r->members[d->root], r->members[d->peer]};
+  const struct rondo_member_list *list =
+      rondo_job_list(rank->job, pair, d->root == d->peer ? 1 : 2);
+  if (!list)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
+  coll_set_list(coll, list);
   r->position = r->position != d->root;
-  memcpy(coll->members, pair, r->nranks * sizeof *pair);
   d->root = 0;
   d->peer = r->nranks - 1;
   return RONDO_SUCCESS;
@@ -582,9 +590,6 @@ static void coll_publish(const struct rondo_rank *rank, struct rondo_coll *coll)
 }
 
 static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
-  if (!coll->registration.comm)
-    rondo_plan_topology_destroy(coll->registration.shape.topology);
-  free(coll->members);
   free(coll->exchange);
   free(coll->plan);
   coll->exchange = NULL;
@@ -595,7 +600,6 @@ static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
     rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_SHARED, coll->parts);
   if (coll->late)
     rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, coll->late);
-  coll->members = NULL;
   coll->contexts = coll->parts = coll->late = NULL;
   rondo_lock_take(&rank->lock);
   rondo_coll_return(rank, coll);
@@ -628,14 +632,13 @@ coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *req
                                                      .home = rank};
     coll->device_generation = coll->generation + 1; // coll_publish adds 1
     coll->borrows = RONDO_BORROWS_NOTHING;          // until its plan is made
-    *status = rondo_group_members(rank, desc->group, &coll->members, &coll->registration.nranks);
-    coll->registration.members = coll->members;
+    const struct rondo_member_list *list = NULL;
+    *status = rondo_group_list(rank, desc->group, &list);
+    if (list)
+      coll_set_list(coll, list);
   }
-  if (coll && *status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, coll_compare_ids)) {
-    free(coll->members);
-    coll->members = NULL;
+  if (coll && *status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, coll_compare_ids))
     *status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
-  }
   if (coll && *status == RONDO_SUCCESS) {
     rank->free_colls = coll->next;
     rank->coll_count++; // now, so that concurrent calls respect max_collectives
@@ -716,8 +719,9 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   rondo_lock_take(&rank->lock);
   coll_publish(rank, coll);
   *handle = coll_handle(coll);
-  struct rondo_flight_tag tag = rondo_flight_tag_make(
-      &coll->desc, handle->handle, coll->members, coll->registration.nranks, rank->cfg.rank_count);
+  struct rondo_flight_tag tag =
+      rondo_flight_tag_make(&coll->desc, handle->handle, coll->registration.members,
+                            coll->registration.nranks, rank->cfg.rank_count);
   tag.algorithm = coll->tag.algorithm;
   tag.rule = coll->tag.rule;
   coll->tag = tag;

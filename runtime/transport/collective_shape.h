@@ -21,9 +21,9 @@ struct rondo_shape {
   uint32_t is_mapped;      // of every connector
   uint64_t count;
   uint32_t reference_bytes;
-  uint32_t scaled;                      // 1: this reduction multiplies inputs before sending
-  bool keeps_sums;                      // see struct rondo_plan_request
-  struct rondo_plan_topology *topology; // of the members, or null; the communicator owns it
+  uint32_t scaled;                            // 1: this reduction multiplies inputs before sending
+  bool keeps_sums;                            // see struct rondo_plan_request
+  const struct rondo_plan_topology *topology; // of the members, or null; the job owns it
   // A connector gets payload memory if those of the job then take at most this in its process. Else
   // ranks lend it (rondo_shape_lent). 0: ranks lend none.
   uint64_t payload_limit;
@@ -59,7 +59,7 @@ struct rondo_shape_limits {
   uint32_t block_bytes;     // a collective takes one block for each of these
   uint32_t reference_bytes; // payloads of at least this are passed by reference
   uint32_t first_sequence;
-  struct rondo_plan_topology *topology; // of the members, or null; becomes that of the shape
+  const struct rondo_plan_topology *topology; // of the members, or null
   uint64_t payload_limit;
   bool shares_memory; // all members are threads of this process, and can read each other's buffers
   uint32_t is_mapped; // tests only: connectors behave as between processes

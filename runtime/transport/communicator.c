@@ -127,25 +127,14 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
 
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
-                                                     const uint32_t *members) {
+                                                     const uint32_t *ranks) {
   struct rondo_device *device = pool->device;
   struct rondo_communicator *comm =
       device->driver->alloc(device, RONDO_MEMORY_SHARED, sizeof *comm); // daemons see the gate
   if (!comm)
     return NULL;
   comm->pool = pool;
-  comm->members = calloc(shape->nranks, sizeof *comm->members);
-  if (!comm->members) {
-    rondo_communicator_destroy(comm);
-    return NULL;
-  }
-  bool needs_place = device->driver->reach || rondo_node_here() != RONDO_NODE_ANY;
-  for (uint32_t i = 0; i < shape->nranks; i++)
-    comm->members[i] = (struct rondo_communicator_member){.rank = members[i],
-                                                          .process = RONDO_HERE,
-                                                          .device = needs_place ? NULL : device,
-                                                          .node = RONDO_NODE_ANY,
-                                                          .first_from = NO_LINK};
+  comm->ranks = ranks;
   comm->shape = *shape;
   comm->gate.state = RONDO_GATE_CLOSED;
   comm->gate.culprit = UINT32_MAX;
@@ -159,17 +148,87 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
     if (comm->links[i].bytes)
       rondo_pool_free(comm->pool, comm->links[i].at, comm->links[i].first, comm->links[i].bytes);
   rondo_writes_free(rondo_writes_take(&comm->writes));
-  rondo_plan_topology_destroy(comm->shape.topology);
   free(comm->reason);
   free(comm->links);
   free(comm->members);
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
 }
 
+// ------------------------------------------------------------------ members ---
+
+// The index of the first known member at `position` or behind it.
+static uint32_t members_bound(const struct rondo_communicator *comm, uint32_t position) {
+  uint32_t low = 0;
+  uint32_t high = comm->member_count;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (comm->members[middle].position < position)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+struct rondo_communicator_member *rondo_communicator_member(const struct rondo_communicator *comm,
+                                                            uint32_t position) {
+  uint32_t at = members_bound(comm, position);
+  bool is_known = at < comm->member_count && comm->members[at].position == position;
+  return is_known ? &comm->members[at] : NULL;
+}
+
+static int members_grow(struct rondo_communicator *comm) {
+  if (comm->member_count < comm->member_capacity)
+    return RONDO_SUCCESS;
+  uint32_t capacity = comm->member_capacity ? 2 * comm->member_capacity : 4;
+  struct rondo_communicator_member *grown = realloc(comm->members, capacity * sizeof *grown);
+  if (!grown)
+    return RONDO_ERR_NO_MEMORY;
+  comm->members = grown;
+  comm->member_capacity = capacity;
+  return RONDO_SUCCESS;
+}
+
+static int member_add(struct rondo_communicator *comm, uint32_t position) {
+  struct rondo_device *device = comm->pool->device;
+  bool needs_place = device->driver->reach || rondo_node_here() != RONDO_NODE_ANY;
+  uint32_t at = members_bound(comm, position);
+  if (at < comm->member_count && comm->members[at].position == position)
+    return RONDO_SUCCESS;
+  if (members_grow(comm) != RONDO_SUCCESS)
+    return RONDO_ERR_NO_MEMORY;
+  memmove(&comm->members[at + 1], &comm->members[at],
+          (comm->member_count++ - at) * sizeof *comm->members);
+  comm->members[at] = (struct rondo_communicator_member){.position = position,
+                                                         .process = RONDO_HERE,
+                                                         .device = needs_place ? NULL : device,
+                                                         .node = RONDO_NODE_ANY,
+                                                         .first_from = NO_LINK};
+  return RONDO_SUCCESS;
+}
+
+int rondo_communicator_admit(struct rondo_communicator *comm, uint32_t position,
+                             const struct rondo_plan *plan) {
+  int status = member_add(comm, position);
+  for (uint32_t i = 0; plan && i < plan->send.count && status == RONDO_SUCCESS; i++)
+    status = member_add(comm, rondo_plan_peer(plan, &plan->send, i));
+  for (uint32_t i = 0; plan && i < plan->recv.count && status == RONDO_SUCCESS; i++)
+    status = member_add(comm, rondo_plan_peer(plan, &plan->recv, i));
+  return status;
+}
+
+// Of a member that is known, because it has a link.
+static struct rondo_communicator_member *member_at(const struct rondo_communicator *comm,
+                                                   uint32_t position) {
+  return &comm->members[members_bound(comm, position)];
+}
+
+// -------------------------------------------------------------------- links ---
+
 // What the producer of a link in this process can reach: bits of enum rondo_reach.
 static unsigned link_reach(const struct rondo_communicator *comm, const struct rondo_link *link) {
-  struct rondo_device *from = comm->members[link->from].device;
-  struct rondo_device *to = comm->members[link->to].device;
+  struct rondo_device *from = member_at(comm, link->from)->device;
+  struct rondo_device *to = member_at(comm, link->to)->device;
   if (link->process != RONDO_HERE || !to->driver->reach)
     return RONDO_REACH_ALL;
   return to->driver->reach(from, to, NULL);
@@ -266,7 +325,8 @@ static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
 
 struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
                                            uint32_t to) {
-  for (uint32_t i = comm->members[from].first_from; i != NO_LINK; i = comm->links[i].next_from)
+  const struct rondo_communicator_member *m = rondo_communicator_member(comm, from);
+  for (uint32_t i = m ? m->first_from : NO_LINK; i != NO_LINK; i = comm->links[i].next_from)
     if (comm->links[i].to == to)
       return &comm->links[i];
   return NULL;
@@ -296,8 +356,8 @@ static int link_write_connectors(struct rondo_communicator *comm, const struct r
     c->slot_bytes = (uint32_t)slot_bytes;
     c->reference_bytes = link_reference_bytes(comm, link, slot_bytes, reach);
     c->reads_private = (reach & RONDO_REACH_PRIVATE) != 0;
-    c->producer_rank = comm->members[link->from].rank;
-    c->consumer_rank = comm->members[link->to].rank;
+    c->producer_rank = comm->ranks[link->from];
+    c->consumer_rank = comm->ranks[link->to];
     rondo_connector_init(c, s->first_sequence);
     c->is_mapped = s->is_mapped;
   }
@@ -326,7 +386,7 @@ static int link_memory_kind(const struct rondo_communicator *comm, const struct 
   if (link->is_proxied)
     return RONDO_MEMORY_SHARED; // a thread of the CPU uses it
   if (link->process != RONDO_HERE && !comm->pool->arena)
-    return mapped_memory_kind(comm->members[link->from].maps);
+    return mapped_memory_kind(member_at(comm, link->from)->maps);
   return reach & RONDO_REACH_MEMORY ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
 }
 
@@ -340,13 +400,15 @@ static int link_make_connectors(struct rondo_communicator *comm, struct rondo_li
   uint64_t slot_bytes = link_payload_bytes(comm, link, reach);
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
-  link->at.device = comm->members[link->is_outgoing ? link->from : link->to].device;
-  link->at.node = comm->members[link->is_outgoing ? link->from : link->to].node;
+  const struct rondo_communicator_member *owner =
+      member_at(comm, link->is_outgoing ? link->from : link->to);
+  link->at.device = owner->device;
+  link->at.node = owner->node;
   link->at.kind = link_memory_kind(comm, link, reach);
   link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes, want);
   if (!link->first && !rondo_pool_is_wanted(want) &&
       link->at.kind == RONDO_PLACE_WINDOW) { // the window is full
-    link->at.kind = mapped_memory_kind(comm->members[link->from].maps & ~RONDO_MAPS_WINDOW);
+    link->at.kind = mapped_memory_kind(member_at(comm, link->from)->maps & ~RONDO_MAPS_WINDOW);
     link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes, want);
   }
   if (!link->first)
@@ -372,27 +434,27 @@ static int communicator_grow_links(struct rondo_communicator *comm) {
 
 static int communicator_make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to,
                                   struct rondo_pool_want *want) {
-  uint32_t elsewhere = comm->members[from].process == RONDO_HERE ? comm->members[to].process
-                                                                 : comm->members[from].process;
+  struct rondo_communicator_member *producer = member_at(comm, from);
+  const struct rondo_communicator_member *consumer = member_at(comm, to);
+  uint32_t elsewhere = producer->process == RONDO_HERE ? consumer->process : producer->process;
   if (elsewhere == RONDO_SOMEWHERE || rondo_communicator_link(comm, from, to))
     return RONDO_SUCCESS;
   // Of two members here, the second one to tell its device makes the links between them.
-  if ((comm->members[from].process == RONDO_HERE && !comm->members[from].device) ||
-      (comm->members[to].process == RONDO_HERE && !comm->members[to].device))
+  if ((producer->process == RONDO_HERE && !producer->device) ||
+      (consumer->process == RONDO_HERE && !consumer->device))
     return RONDO_SUCCESS;
   struct rondo_link link = {.from = from, .to = to, .process = elsewhere};
-  link.is_outgoing = comm->members[to].process != RONDO_HERE;
-  link.is_proxied =
-      elsewhere != RONDO_HERE && comm->members[link.is_outgoing ? to : from].is_proxied;
+  link.is_outgoing = consumer->process != RONDO_HERE;
+  link.is_proxied = elsewhere != RONDO_HERE && (link.is_outgoing ? consumer : producer)->is_proxied;
   link.is_ready = elsewhere == RONDO_HERE;
-  link.next_from = comm->members[from].first_from;
+  link.next_from = producer->first_from;
   int status = communicator_grow_links(comm);
   if (status == RONDO_SUCCESS && (link.is_proxied || !link.is_outgoing))
     status = link_make_connectors(comm, &link, want);
   if (status != RONDO_SUCCESS)
     return status;
   comm->bytes += link.bytes;
-  comm->members[from].first_from = comm->link_count;
+  producer->first_from = comm->link_count;
   comm->links[comm->link_count++] = link;
   return RONDO_SUCCESS;
 }
@@ -400,7 +462,7 @@ static int communicator_make_link(struct rondo_communicator *comm, uint32_t from
 // Undoes the last communicator_make_link.
 static void communicator_drop_last_link(struct rondo_communicator *comm) {
   const struct rondo_link *link = &comm->links[--comm->link_count];
-  comm->members[link->from].first_from = link->next_from;
+  member_at(comm, link->from)->first_from = link->next_from;
   comm->bytes -= link->bytes;
   if (link->bytes)
     link_free_connectors(comm, link);

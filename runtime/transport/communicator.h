@@ -38,8 +38,9 @@ struct rondo_link {
   struct rondo_proxy_link *proxy_link; // of a proxied link; null: none yet, or over
 };
 
+// A member that is here, or is a peer of one that is here.
 struct rondo_communicator_member {
-  uint32_t rank;               // of the job
+  uint32_t position;
   uint32_t process;            // its number; RONDO_HERE; RONDO_SOMEWHERE
   struct rondo_device *device; // null: elsewhere, or not known yet
   int node;                    // the NUMA node for connectors that the member reads
@@ -54,10 +55,12 @@ struct rondo_communicator {
   struct rondo_pool *pool;
   struct rondo_communicator *next;           // of the same id
   uint64_t generation;                       // of its registrations
-  struct rondo_communicator_member *members; // by position
-  uint32_t joined;                           // members that have registered, here or elsewhere
-  uint32_t present;                          // members here that have not deregistered
-  uint32_t link_count;                       // links from one position to another
+  const uint32_t *ranks;                     // of the job, by position; the job owns them
+  struct rondo_communicator_member *members; // known ones, by position
+  uint32_t member_count, member_capacity;
+  uint32_t joined;     // members that have registered, here or elsewhere
+  uint32_t present;    // members here that have not deregistered
+  uint32_t link_count; // links from one position to another
   uint32_t link_capacity;
   struct rondo_link *links;
   struct rondo_link_set link_set; // of its proxied links
@@ -71,20 +74,28 @@ struct rondo_communicator {
   void *home;
 };
 
-// Makes a communicator for the ranks `members` (copied), all in this process unless the caller
-// changes `process` and `is_proxied`. If devices differ in what they reach, or the machine has
-// several NUMA nodes, the caller sets `device` and `node` of each member that registers. Takes the
-// topology of the shape. Null: no memory. The driver may wait for the device, so the caller holds
-// no lock.
+// Makes a communicator for `ranks`, which outlive it. Null: no memory. The driver may wait for the
+// device, so the caller holds no lock.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
-                                                     const uint32_t *members);
+                                                     const uint32_t *ranks);
+
+// Makes the member at `position`, and the peers of its plan, known. `plan` is null if there is none
+// yet. All are in this process unless the caller changes `process` and `is_proxied`. If devices
+// differ in what they reach, or the machine has several NUMA nodes, the caller sets `device` and
+// `node` of each member that registers. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+int rondo_communicator_admit(struct rondo_communicator *comm, uint32_t position,
+                             const struct rondo_plan *plan);
+
+// The member at `position`, or null if it is not known. Valid until the next admit.
+struct rondo_communicator_member *rondo_communicator_member(const struct rondo_communicator *comm,
+                                                            uint32_t position);
 
 // Makes the missing links of the member at `position` to those peers of its `plan` whose process
-// and device are known, and connectors for links whose consumer is here or that are proxied.
-// Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM; or RONDO_IN_PROGRESS: the caller
-// supplies `want` (pool.h) and connects again. Except after RONDO_SUCCESS no link is left that it
-// has made. Adds to `writes` what connectors on devices hold.
+// and device are known, after admit for the same plan, and connectors for links whose consumer is
+// here or that are proxied. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM; or
+// RONDO_IN_PROGRESS: the caller supplies `want` (pool.h) and connects again. Except after
+// RONDO_SUCCESS no link is left that it has made. Adds to `writes` what connectors on devices hold.
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position, struct rondo_pool_want *want);
 

@@ -9,14 +9,15 @@
 
 void rondo_binding_locate(const struct rondo_transports *t, struct rondo_communicator *comm,
                           uint32_t position, uint32_t process) {
-  comm->members[position].process = process;
+  struct rondo_communicator_member *m = rondo_communicator_member(comm, position);
+  m->process = process;
   if (process >= t->peer_count)
     return;
   // The place of the member counts as unknown until the places of its connectors are known.
   if (!rondo_mapped_is_settled(t, process))
-    comm->members[position].process = RONDO_SOMEWHERE;
-  comm->members[position].is_proxied = t->peers[process].reach == RONDO_TRANSPORT_UCX;
-  comm->members[position].maps = (uint8_t)rondo_mapped_places(t, process);
+    m->process = RONDO_SOMEWHERE;
+  m->is_proxied = t->peers[process].reach == RONDO_TRANSPORT_UCX;
+  m->maps = (uint8_t)rondo_mapped_places(t, process);
 }
 
 int rondo_binding_open_proxied(const struct rondo_transports *t, struct rondo_communicator *comm,
@@ -72,7 +73,7 @@ uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
     struct rondo_link *link = rondo_communicator_link(comm, from, member->position);
     if (!link || link->process == RONDO_HERE || (link->is_proxied && !link->proxy_link))
       continue;
-    struct rondo_connector_offer offer = {.from = comm->members[from].rank};
+    struct rondo_connector_offer offer = {.from = comm->ranks[from]};
     if (link->is_proxied) {
       offer.at = rondo_proxy_link_number(link->proxy_link);
     } else {
@@ -115,8 +116,8 @@ static enum rondo_binding link_write_exported(const struct rondo_transports *t,
                 "written at once");
   for (uint32_t b = 0; b < comm->shape.blocks; b++) {
     struct rondo_connector *c = rondo_link_connector(link, b);
-    if (rondo_writes_add(&comm->writes, link->at, comm->members[link->from].rank,
-                         &c->reference_begin, bounds, sizeof bounds) != RONDO_SUCCESS)
+    if (rondo_writes_add(&comm->writes, link->at, comm->ranks[link->from], &c->reference_begin,
+                         bounds, sizeof bounds) != RONDO_SUCCESS)
       return RONDO_BINDING_UNSOUND;
   }
   return RONDO_BINDING_READY;
@@ -129,7 +130,7 @@ static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
                                              uint32_t offer_count) {
   const struct rondo_connector_offer *offer = NULL;
   for (uint32_t i = 0; i < offer_count; i++)
-    if (offers[i].from == comm->members[link->from].rank)
+    if (offers[i].from == comm->ranks[link->from])
       offer = &offers[i];
   if (!offer)
     return RONDO_BINDING_WAITS;
@@ -143,7 +144,7 @@ static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
       offer->place > offer_place(RONDO_PLACE_WINDOW))
     return RONDO_BINDING_UNSOUND;
   bool waits = false;
-  link->at.device = comm->members[link->from].device;
+  link->at.device = rondo_communicator_member(comm, link->from)->device;
   link->at.kind = RONDO_PLACE_EXPORTED + (int)offer->place;
   link->stride_bytes = offer->stride_bytes;
   link->first = rondo_mapped_find(t, link->process, link->at.kind, offer->at,
@@ -166,7 +167,7 @@ static enum rondo_binding link_bind_incoming(const struct rondo_transports *t,
   const uint32_t is_mapped = 1;
   for (uint32_t b = 0; b < comm->shape.blocks; b++) {
     struct rondo_connector *c = rondo_link_connector(link, b);
-    uint32_t rank = comm->members[link->to].rank;
+    uint32_t rank = comm->ranks[link->to];
     if (rondo_writes_add(&comm->writes, link->at, rank, &c->reference_bias, &bias, sizeof bias) ||
         rondo_writes_add(&comm->writes, link->at, rank, &c->is_mapped, &is_mapped,
                          sizeof is_mapped))
@@ -234,7 +235,7 @@ static int block_write_endpoints(const struct member *m, uint32_t block, uint64_
                         m->comm->shape.first_sequence);
     if (filled < IMAGE_ENDPOINTS && i + 1 < peers)
       continue;
-    status = rondo_writes_add(&m->comm->writes, place, m->comm->members[m->is.position].rank,
+    status = rondo_writes_add(&m->comm->writes, place, m->comm->ranks[m->is.position],
                               (void *)(uintptr_t)at, image, filled * sizeof *image);
     at += filled * sizeof *image;
   }

@@ -21,7 +21,7 @@ struct rondo_connector_offer {
   uint64_t stride_bytes; // from one block's connector to the next; 0: the link is proxied
 };
 
-// Records the process of member `position`, as in struct rondo_communicator_member.
+// Records the process of the known member at `position`, as in struct rondo_communicator_member.
 void rondo_binding_locate(const struct rondo_transports *t, struct rondo_communicator *comm,
                           uint32_t position, uint32_t process);
 

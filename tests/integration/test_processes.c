@@ -350,7 +350,8 @@ static void ring_member(struct rondo_family *f, uint32_t rank) {
     RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS), RONDO_SUCCESS);
     RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &self), RONDO_SUCCESS);
     const struct rondo_coll *c = rondo_coll_find(self, coll);
-    RONDO_MEMBER_TRUE(c->members[c->plan->send.listed[0]] == next_by_machines(f, rank));
+    RONDO_MEMBER_TRUE(c->registration.members[c->plan->send.listed[0]] ==
+                      next_by_machines(f, rank));
     rondo_rank_unpin(ctx);
   }
   free(data);
