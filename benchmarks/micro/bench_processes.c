@@ -8,8 +8,8 @@
 // results; and leaves. The table shows the seconds from the first start until the last rank has
 // done the step: medians over the rounds. `sockets` and `threads` are the most that any process had
 // after its runs, `MiB` the largest resident memory of a process, shared memory included. `heap
-// KiB` is the most that any process has allocated between its start and `ready`: what a job costs
-// it.
+// KiB` is the most that any process but the first has allocated between its start and `ready`, and
+// `root KiB` what the first one has: what a job costs them.
 //
 // Exit status: 1 if a process failed or a result was wrong.
 #include <dirent.h>
@@ -205,7 +205,7 @@ static int child_main(const struct options *o) {
 struct round {
   uint64_t at_ns[STEPS]; // the last process's, since the first start
   uint32_t sockets, threads;
-  uint64_t heap_bytes, memory_kib;
+  uint64_t heap_bytes, root_bytes, memory_kib;
 };
 
 // Returns the process's id, or 0 if it could not be started.
@@ -278,8 +278,8 @@ static bool job_run(char *program, const struct options *o, uint32_t count, stru
         round->at_ns[step] = reports[i].at_ns[step] - begin_ns;
     round->sockets = reports[i].sockets > round->sockets ? reports[i].sockets : round->sockets;
     round->threads = reports[i].threads > round->threads ? reports[i].threads : round->threads;
-    if (reports[i].heap_bytes > round->heap_bytes)
-      round->heap_bytes = reports[i].heap_bytes;
+    uint64_t *heap_bytes = i < o->ranks ? &round->root_bytes : &round->heap_bytes;
+    *heap_bytes = reports[i].heap_bytes > *heap_bytes ? reports[i].heap_bytes : *heap_bytes;
   }
   munmap(reports, bytes);
   close(fd);
@@ -295,7 +295,8 @@ static void rounds_print(uint32_t count, const struct round *rounds, uint32_t ro
       times_ns[k] = rounds[k].at_ns[step];
     printf(" %10.3f", rondo_kit_stats_of(times_ns, round_count).median_ns / 1e9);
   }
-  printf(" %8u %8u %9.0f %6.1f\n", last->sockets, last->threads, (double)last->heap_bytes / 1024,
+  printf(" %8u %8u %9.0f %9.0f %6.1f\n", last->sockets, last->threads,
+         (double)last->heap_bytes / 1024, (double)last->root_bytes / 1024,
          (double)last->memory_kib / 1024);
   fflush(stdout);
 }
@@ -338,7 +339,7 @@ int main(int argc, char **argv) {
   printf("processes");
   for (int step = 0; step < STEPS; step++)
     printf(" %10s", step_names[step]);
-  printf("  sockets  threads  heap KiB    MiB\n");
+  printf("  sockets  threads  heap KiB  root KiB    MiB\n");
   for (uint32_t i = 0; i < o.size_count; i++) {
     for (uint32_t k = 0; k < o.rounds; k++) {
       if (!job_run(argv[0], &o, o.sizes[i], &rounds[k])) {

@@ -384,6 +384,7 @@ static void mesh_on_begin(void *arg) {
   struct event_base *base = rondo_event_loop_base(mesh->loop);
   mesh->task.call = mesh_on_commands;
   evtimer_assign(&mesh->tick, base, mesh_on_tick, mesh);
+  rondo_mesh_dials_begin(mesh);
   rondo_mesh_close_begin(mesh);
   rondo_listener_start(&mesh->listener);
   rondo_mesh_join_begin(mesh);
@@ -449,6 +450,7 @@ void rondo_mesh_end(struct rondo_mesh *mesh) {
     next = LIST_NEXT(timer, listed);
     timer_free(timer);
   }
+  rondo_mesh_dials_end(mesh);
   rondo_listener_close(&mesh->listener);
   rondo_event_loop_cancel(mesh->loop, &mesh->task);
 }

@@ -12,24 +12,11 @@
 #include "runtime/net/resolve.h"
 
 #define FIRST_PAUSE_NS UINT64_C(2000000)
-#define LAST_PAUSE_NS UINT64_C(500000000)
 #define REFUSED_NS UINT64_C(1000000000) // a root that was there and refuses for so long has ended
 #define LEAVE_NS UINT64_C(10000000000)  // most time to try a launcher's root while leaving
 #define LEAVE_ATTEMPTS 2u               // times the number of addresses
 
 static void root_dial(struct rondo_mesh *mesh);
-
-void rondo_mesh_dial_again(struct rondo_mesh_dial *dial, uint32_t places) {
-  dial->channel = NULL;
-  if (++dial->next % places) {
-    rondo_event_loop_timer_set(&dial->again, 0);
-    return;
-  }
-  rondo_event_loop_timer_set(&dial->again, dial->pause_ns);
-  dial->pause_ns += dial->pause_ns / 2;
-  if (dial->pause_ns > LAST_PAUSE_NS)
-    dial->pause_ns = LAST_PAUSE_NS;
-}
 
 // -------------------------------------------------------------- the connection ---
 
@@ -97,7 +84,7 @@ static void root_retry(struct rondo_mesh *mesh, int how, const char *why) {
     mesh->root_dial.begin_ns = rondo_now_ns();
   if (root_may_answer(mesh)) {
     mesh->events.waits(mesh->arg, why);
-    rondo_mesh_dial_again(&mesh->root_dial, root_places(mesh));
+    rondo_mesh_dial_again(mesh, &mesh->root_dial, root_places(mesh));
     return;
   }
   root_drop_queue(mesh);
@@ -141,13 +128,13 @@ static void root_attempt(struct rondo_mesh *mesh) {
   if (mesh->root_dial.channel)
     return;
   mesh->root_dial.error = (uint16_t)errno;
-  rondo_event_loop_timer_set(&mesh->root_dial.again, 0);
+  rondo_mesh_dial_after(mesh, &mesh->root_dial, 0);
 }
 
-static void root_on_again(evutil_socket_t fd, short what, void *arg) {
-  struct rondo_mesh *mesh = arg;
+static void root_on_again(struct rondo_mesh_dial *dial) {
+  struct rondo_mesh *mesh =
+      (struct rondo_mesh *)((char *)dial - offsetof(struct rondo_mesh, root_dial));
   int error = mesh->root_dial.error;
-  (void)fd, (void)what;
   mesh->root_dial.error = 0;
   if (error)
     root_retry(mesh, RONDO_CHANNEL_CUT, strerror(error));
@@ -158,7 +145,7 @@ static void root_on_again(evutil_socket_t fd, short what, void *arg) {
 // Connects if it does not do so already.
 static void root_dial(struct rondo_mesh *mesh) {
   struct rondo_mesh_dial *dial = &mesh->root_dial;
-  if (!mesh->can_dial_root || mesh->root || dial->channel || evtimer_pending(&dial->again, NULL))
+  if (!mesh->can_dial_root || mesh->root || dial->channel || dial->due_ns)
     return;
   dial->begin_ns = rondo_now_ns();
   dial->pause_ns = FIRST_PAUSE_NS;
@@ -185,8 +172,8 @@ void rondo_mesh_hurry(struct rondo_mesh *mesh) {
   mesh->is_hurried = 1;
   mesh->hurried_ns = rondo_now_ns();
   mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
-  if (evtimer_pending(&mesh->root_dial.again, NULL))
-    rondo_event_loop_timer_set(&mesh->root_dial.again, 0);
+  if (mesh->root_dial.due_ns)
+    rondo_mesh_dial_after(mesh, &mesh->root_dial, 0);
 }
 
 // --------------------------------------------------------------- the start ---
@@ -292,8 +279,8 @@ void rondo_mesh_make_root(struct rondo_mesh *mesh) {
     return; // mesh_on_resolved opens it
   if (mesh_open_root(mesh) != RONDO_SUCCESS)
     root_find_failed(mesh, "the root cannot be opened");
-  else if (evtimer_pending(&mesh->root_dial.again, NULL))
-    rondo_event_loop_timer_set(&mesh->root_dial.again, 0);
+  else if (mesh->root_dial.due_ns)
+    rondo_mesh_dial_after(mesh, &mesh->root_dial, 0);
 }
 
 static void mesh_on_published(void *arg, const struct rondo_unique_id *id, const char *error) {
@@ -331,7 +318,7 @@ static void mesh_begin_pmix(struct rondo_mesh *mesh) {
 
 void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
   struct rondo_job_address *job = &mesh->job;
-  evtimer_assign(&mesh->root_dial.again, rondo_event_loop_base(mesh->loop), root_on_again, mesh);
+  mesh->root_dial.on_due = root_on_again;
   if (job->uses_pmix) {
     mesh_begin_pmix(mesh);
     return;
@@ -350,13 +337,10 @@ void rondo_mesh_join_end(struct rondo_mesh *mesh) {
   if (mesh->pmix)
     rondo_pmix_forget(mesh->pmix);
   mesh->pmix = NULL;
-  evtimer_del(&mesh->root_dial.again);
   if (mesh->resolve)
     rondo_resolve_forget(mesh->resolve);
   mesh->resolve = NULL;
-  if (mesh->root_dial.channel)
-    rondo_channel_close(mesh->root_dial.channel);
-  mesh->root_dial.channel = NULL;
+  rondo_mesh_dial_stop(&mesh->root_dial);
   if (mesh->root)
     rondo_channel_close(mesh->root);
   mesh->root = NULL;

@@ -48,14 +48,6 @@ static void peer_drop_queue(struct rondo_mesh_peer *peer, bool all) {
   STAILQ_CONCAT(&peer->queue, &kept);
 }
 
-static void peer_stop_dial(struct rondo_mesh_peer *peer) {
-  if (peer->dial.channel)
-    rondo_channel_close(peer->dial.channel);
-  peer->dial.channel = NULL;
-  if (peer->dial.begin_ns)
-    evtimer_del(&peer->dial.again);
-}
-
 void rondo_mesh_peer_end(struct rondo_mesh_peer *peer) {
   struct rondo_channel *channels[] = {peer->out, peer->in};
   peer->is_over = 1;
@@ -67,7 +59,7 @@ void rondo_mesh_peer_end(struct rondo_mesh_peer *peer) {
   peer->in = NULL;
   peer->line = NULL;
   rondo_mesh_close_note(peer);
-  peer_stop_dial(peer);
+  rondo_mesh_dial_stop(&peer->dial);
   peer_drop_queue(peer, true);
   rondo_mesh_tick_soon(peer->mesh);
 }
@@ -79,7 +71,7 @@ void rondo_mesh_peer_lose(struct rondo_mesh_peer *peer) {
   pthread_mutex_unlock(&peer->mesh->lock);
   peer_drop_queue(peer, false);
   if (STAILQ_EMPTY(&peer->queue))
-    peer_stop_dial(peer);
+    rondo_mesh_dial_stop(&peer->dial);
   rondo_mesh_tick_soon(peer->mesh);
 }
 
@@ -129,8 +121,7 @@ static void line_open(struct rondo_mesh_peer *peer, struct rondo_channel *c) {
   if (peer->line)
     return;
   peer->line = c;
-  if (peer->dial.begin_ns)
-    evtimer_del(&peer->dial.again);
+  rondo_mesh_dial_cancel(&peer->dial);
   rondo_mesh_close_note(peer);
   if (c->closing)
     return; // the other side has asked before rondo_mesh_meet: what waits goes on another one
@@ -351,7 +342,7 @@ static void peer_retry(struct rondo_mesh_peer *peer, int how, bool is_refused, c
     peer->dial.begin_ns = now_ns;
   bool is_over = is_refused || now_ns - peer->dial.begin_ns > REFUSED_NS;
   if (!is_over && (!peer->is_lost || !STAILQ_EMPTY(&peer->queue))) {
-    rondo_mesh_dial_again(&peer->dial, peer_places(peer));
+    rondo_mesh_dial_again(mesh, &peer->dial, peer_places(peer));
     return;
   }
   rondo_mesh_peer_end(peer);
@@ -396,13 +387,13 @@ static void peer_attempt(struct rondo_mesh_peer *peer) {
   if (peer->dial.channel)
     return;
   peer->dial.error = (uint16_t)errno;
-  rondo_event_loop_timer_set(&peer->dial.again, 0);
+  rondo_mesh_dial_after(mesh, &peer->dial, 0);
 }
 
-static void peer_on_again(evutil_socket_t fd, short what, void *arg) {
-  struct rondo_mesh_peer *peer = arg;
+static void peer_on_again(struct rondo_mesh_dial *dial) {
+  struct rondo_mesh_peer *peer =
+      (struct rondo_mesh_peer *)((char *)dial - offsetof(struct rondo_mesh_peer, dial));
   int error = peer->dial.error;
-  (void)fd, (void)what;
   peer->dial.error = 0;
   if (!error) {
     peer_attempt(peer);
@@ -418,10 +409,9 @@ static void peer_on_again(evutil_socket_t fd, short what, void *arg) {
 
 // Connects if it does not do so already.
 static void peer_begin_dial(struct rondo_mesh_peer *peer) {
-  if (!peer->dial.begin_ns)
-    evtimer_assign(&peer->dial.again, rondo_event_loop_base(peer->mesh->loop), peer_on_again, peer);
-  else if (peer->dial.channel || evtimer_pending(&peer->dial.again, NULL))
+  if (peer->dial.channel || peer->dial.due_ns)
     return;
+  peer->dial.on_due = peer_on_again;
   peer->dial.begin_ns = rondo_now_ns();
   peer->dial.pause_ns = FIRST_PAUSE_NS;
   peer_attempt(peer);

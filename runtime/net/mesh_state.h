@@ -4,6 +4,7 @@
 //   mesh_join.c   the way to the root
 //   mesh_peer.c   connections to and from the other processes
 //   mesh_close.c  which of them are closed, and when
+//   mesh_dial.c   when attempts to connect are made
 //
 // `lock` guards what other threads read or write; the control thread owns the rest.
 //
@@ -63,15 +64,17 @@ enum rondo_mesh_closing {
   RONDO_MESH_CLOSE_CONFIRMED = 4 // this side has received CLOSED
 };
 
-// Attempts to connect, one after another until one succeeds.
+// Attempts to connect, one after another until one succeeds (mesh_dial.c).
 struct rondo_mesh_dial {
   struct rondo_channel *channel; // of the current attempt, or null
-  struct event again;
-  uint32_t next;      // index of the address of the next attempt
-  uint16_t error;     // errno of an attempt that has failed at once; 0: none
-  uint8_t has_answer; // a refusal has been logged
-  uint64_t pause_ns;  // before the next attempt
-  uint64_t begin_ns;  // of the first attempt, or of the last one that was not refused
+  void (*on_due)(struct rondo_mesh_dial *dial);
+  LIST_ENTRY(rondo_mesh_dial) waiting; // in `dials` while `due_ns` is set
+  uint64_t due_ns;                     // when the next attempt is to be made; 0: there is none
+  uint32_t next;                       // index of the address of the next attempt
+  uint16_t error;                      // errno of an attempt that has failed at once; 0: none
+  uint8_t has_answer;                  // a refusal has been logged
+  uint64_t pause_ns;                   // before the next attempt
+  uint64_t begin_ns; // of the first attempt, or of the last one that was not refused
 };
 
 struct rondo_mesh_peer {
@@ -147,6 +150,8 @@ struct rondo_mesh {
   // The root.
   struct rondo_channel *root; // authenticated connection, or null
   struct rondo_mesh_dial root_dial;
+  LIST_HEAD(, rondo_mesh_dial) dials;    // whose next attempt is to be made
+  struct event dial_timer;               // one timer for all: most peers are never dialled
   struct rondo_channel_queue root_queue; // frames to send once connected
   int can_dial_root;                     // its addresses are known
   int had_root;                          // it has answered once
@@ -204,8 +209,19 @@ bool rondo_mesh_close_is_done(const struct rondo_channel *c, int how);
 struct rondo_channel_config rondo_mesh_channels(struct rondo_mesh *mesh,
                                                 const struct rondo_channel_events *events,
                                                 void *owner);
-// Sets the timer of the next attempt. There are `places` to try in turn: a pause, which becomes
-// longer, follows when all of them have failed.
-void rondo_mesh_dial_again(struct rondo_mesh_dial *dial, uint32_t places);
+
+// ---- mesh_dial.c ----
+
+void rondo_mesh_dials_begin(struct rondo_mesh *mesh);
+void rondo_mesh_dials_end(struct rondo_mesh *mesh);
+// Calls `on_due` of the dial after the delay, and not at a time that was set before.
+void rondo_mesh_dial_after(struct rondo_mesh *mesh, struct rondo_mesh_dial *dial,
+                           uint64_t delay_ns);
+// The same for the next attempt. There are `places` to try in turn: a pause, which becomes longer,
+// follows when all of them have failed.
+void rondo_mesh_dial_again(struct rondo_mesh *mesh, struct rondo_mesh_dial *dial, uint32_t places);
+void rondo_mesh_dial_cancel(struct rondo_mesh_dial *dial);
+// Also closes the channel of the current attempt.
+void rondo_mesh_dial_stop(struct rondo_mesh_dial *dial);
 
 #endif // RONDO_RUNTIME_NET_MESH_STATE_H

@@ -796,21 +796,30 @@ static void places_are_tried_without_pauses_between_them(void **state) {
   enum { PLACES = 8 };
   (void)state;
   struct event_base *base = event_base_new();
+  static struct rondo_mesh mesh;
   struct rondo_mesh_dial dial = {.pause_ns = 1000000};
+  struct rondo_mesh_dial other = {.pause_ns = 1000000};
   assert_non_null(base);
-  evtimer_assign(&dial.again, base, on_again, NULL);
+  evtimer_assign(&mesh.dial_timer, base, on_again, NULL);
+  rondo_mesh_dial_after(&mesh, &other, 0);
   for (uint32_t round = 0; round < 3; round++) {
     uint64_t pause_ns = dial.pause_ns;
     for (uint32_t i = 1; i < PLACES; i++) {
-      rondo_mesh_dial_again(&dial, PLACES);
+      rondo_mesh_dial_again(&mesh, &dial, PLACES);
+      assert_true(dial.due_ns <= rondo_now_ns() + 1);
       assert_int_equal(dial.next % PLACES, i);
       assert_int_equal(dial.pause_ns, pause_ns);
     }
-    rondo_mesh_dial_again(&dial, PLACES);
-    assert_true(evtimer_pending(&dial.again, NULL));
+    rondo_mesh_dial_again(&mesh, &dial, PLACES);
+    assert_true(dial.due_ns > other.due_ns + pause_ns);
+    assert_true(evtimer_pending(&mesh.dial_timer, NULL));
     assert_true(dial.pause_ns > pause_ns);
   }
-  evtimer_del(&dial.again);
+  rondo_mesh_dial_stop(&dial);
+  assert_ptr_equal(LIST_FIRST(&mesh.dials), &other); // it is still to be made
+  rondo_mesh_dial_stop(&other);
+  assert_true(LIST_EMPTY(&mesh.dials));
+  evtimer_del(&mesh.dial_timer);
   event_base_free(base);
 }
 
