@@ -289,42 +289,64 @@ static struct rondo_communicator *comm_find_equal(const struct rondo_match_entry
   return NULL;
 }
 
-// Makes a member and the peers of its plan known to its communicator, and where they are. Returns
-// RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+// The members whose places a registration needs are its own and the peers of its plan, if it has
+// one. Returns how many; a position may come twice.
+static uint32_t registration_place_count(const struct rondo_registration *r) {
+  return r->is_planned ? 1 + r->plan->send.count + r->plan->recv.count : 1;
+}
+
+static uint32_t registration_place(const struct rondo_registration *r, uint32_t i) {
+  if (i == 0)
+    return r->position;
+  if (i <= r->plan->send.count)
+    return rondo_plan_peer(r->plan, &r->plan->send, i - 1);
+  return rondo_plan_peer(r->plan, &r->plan->recv, i - 1 - r->plan->send.count);
+}
+
+// Makes them known to the communicator, and where they are. Returns RONDO_SUCCESS or
+// RONDO_ERR_NO_MEMORY.
 static int registration_locate(const struct rondo_job *job, const struct rondo_registration *r,
                                struct rondo_communicator *comm) {
-  int status = rondo_communicator_admit(comm, r->position, r->is_planned ? r->plan : NULL);
-  for (uint32_t i = 0; job->membership && i < comm->member_count; i++) {
-    uint32_t position = comm->members[i].position;
+  uint32_t count = registration_place_count(r);
+  if (rondo_communicator_admit(comm, r->position, r->is_planned ? r->plan : NULL) != RONDO_SUCCESS)
+    return RONDO_ERR_NO_MEMORY;
+  for (uint32_t i = 0; job->membership && i < count; i++) {
+    uint32_t position = registration_place(r, i);
     rondo_binding_locate(&job->transports, comm, position,
                          rondo_processes_where(job, comm->ranks[position]));
   }
-  return status;
+  return RONDO_SUCCESS;
 }
 
-// True if the process of every known member is known, or the member is gone.
-static bool is_located(const struct rondo_job *job, const struct rondo_communicator *comm) {
-  for (uint32_t i = 0; i < comm->member_count; i++)
-    if (comm->members[i].process == RONDO_SOMEWHERE &&
-        !job->gone[comm->ranks[comm->members[i].position]])
+// True if the process of each of them is known, or the member is gone.
+static bool registration_is_located(const struct rondo_job *job,
+                                    const struct rondo_registration *r) {
+  uint32_t count = registration_place_count(r);
+  for (uint32_t i = 0; job->membership && i < count; i++) {
+    uint32_t position = registration_place(r, i);
+    if (rondo_communicator_member(r->comm, position)->process == RONDO_SOMEWHERE &&
+        !job->gone[r->comm->ranks[position]])
       return false;
+  }
   return true;
 }
 
-// Fails the registration if no transport reaches a peer.
+// Fails the registration if no transport reaches one of them.
 static void registration_check_reach(struct rondo_job *job,
                                      struct rondo_registration *registration) {
   const struct rondo_communicator *comm = registration->comm;
-  for (uint32_t i = 0; i < comm->member_count; i++) {
-    uint32_t process = comm->members[i].process;
-    uint32_t rank = comm->ranks[comm->members[i].position];
+  uint32_t count = registration_place_count(registration);
+  for (uint32_t i = 0; job->membership && i < count; i++) {
+    uint32_t position = registration_place(registration, i);
+    uint32_t process = rondo_communicator_member(comm, position)->process;
     if (process >= job->process_count ||
         job->transports.peers[process].reach != RONDO_TRANSPORT_NONE)
       continue;
     char why[RONDO_WHY_BYTES];
-    (void)rondo_processes_transport(job, job->members[registration->rank], rank, why, sizeof why);
+    (void)rondo_processes_transport(job, job->members[registration->rank], comm->ranks[position],
+                                    why, sizeof why);
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no transport reaches rank %u: %s",
-              (unsigned long long)registration->id.number, rank, why);
+              (unsigned long long)registration->id.number, comm->ranks[position], why);
     rondo_job_fail(job, registration, RONDO_ERR_UNSUPPORTED);
     return;
   }
@@ -336,9 +358,10 @@ void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
   if (!registration->is_planned)
     return;
   int status = registration_locate(job, registration, comm);
-  if (!is_located(job, comm))
+  if (status == RONDO_SUCCESS && !registration_is_located(job, registration))
     return;
-  registration_check_reach(job, registration);
+  if (status == RONDO_SUCCESS)
+    registration_check_reach(job, registration);
   if (comm->gate.state >= RONDO_GATE_FAILED)
     return; // it needs no connectors
   if (!registration->is_loaded) {
@@ -736,7 +759,7 @@ bool rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
   struct rondo_communicator *comm = registration->comm;
   rondo_writes_drop(&comm->writes, (const void *)(uintptr_t)registration->endpoints,
                     registration_endpoint_bytes(registration));
-  rondo_match_entry_remove(m, registration);
+  rondo_match_entry_remove(registration);
   if (registration->owner)
     RONDO_LIST_REMOVE(registration->owner->registrations, registration, next_owned);
   comm_limit(job, m, comm, completed, registration->rank);

@@ -137,10 +137,14 @@ struct rondo_registration *rondo_match_entry_registration(const struct rondo_mat
 
 void rondo_match_entry_add(struct rondo_match_entry *m, struct rondo_registration *registration) {
   registration->next = m->registrations;
+  registration->link = &m->registrations;
+  if (registration->next)
+    registration->next->link = &registration->next;
   m->registrations = registration;
 }
 
-void rondo_match_entry_remove(struct rondo_match_entry *m,
-                              const struct rondo_registration *registration) {
-  RONDO_LIST_REMOVE(m->registrations, registration, next);
+void rondo_match_entry_remove(const struct rondo_registration *registration) {
+  *registration->link = registration->next;
+  if (registration->next)
+    registration->next->link = registration->link;
 }

@@ -55,7 +55,6 @@ struct rondo_match_history *rondo_match_history_get(struct rondo_match_entry *m,
 struct rondo_registration *rondo_match_entry_registration(const struct rondo_match_entry *m,
                                                           uint32_t rank, uint64_t generation);
 void rondo_match_entry_add(struct rondo_match_entry *m, struct rondo_registration *registration);
-void rondo_match_entry_remove(struct rondo_match_entry *m,
-                              const struct rondo_registration *registration);
+void rondo_match_entry_remove(const struct rondo_registration *registration);
 
 #endif // RONDO_RUNTIME_JOB_MATCH_ENTRY_H

@@ -59,6 +59,7 @@ void rondo_member_lists_init(struct rondo_member_lists *lists, uint32_t rank_cou
 void rondo_member_lists_fini(struct rondo_member_lists *lists) {
   tdestroy(lists->tree, list_free);
   lists->tree = NULL;
+  lists->last = NULL;
 }
 
 // Makes the list of the processes of the members.
@@ -145,14 +146,17 @@ static struct rondo_member_list *list_make(const uint32_t *members, uint32_t nra
 
 struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists *lists,
                                                  const uint32_t *members, uint32_t nranks) {
+  if (lists->last && lists->last->members == members && lists->last->nranks == nranks)
+    return lists->last;
   uint64_t digest = members_digest(members, nranks);
-  struct rondo_member_list *known = lists_find(lists, digest);
-  if (known) {
+  struct rondo_member_list *list = lists_find(lists, digest);
+  if (list) {
     bool is_same =
-        known->nranks == nranks && memcmp(known->members, members, nranks * sizeof *members) == 0;
-    return is_same ? known : NULL;
+        list->nranks == nranks && memcmp(list->members, members, nranks * sizeof *members) == 0;
+    lists->last = is_same ? list : NULL;
+    return lists->last;
   }
-  struct rondo_member_list *list = list_make(members, nranks, digest, lists->process_of);
+  list = list_make(members, nranks, digest, lists->process_of);
   if (!list)
     return NULL;
   if (!tsearch(list, &lists->tree, list_compare)) {

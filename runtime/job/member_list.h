@@ -30,7 +30,8 @@ struct rondo_member_list {
 struct rondo_member_lists {
   void *tree; // of struct rondo_member_list, by digest
   uint32_t rank_count;
-  const uint32_t *process_of; // by rank, borrowed; null until the roster is known
+  const uint32_t *process_of;     // by rank, borrowed; null until the roster is known
+  struct rondo_member_list *last; // that was asked for; null: none yet
 };
 
 // Members first, first + stride, ... (`count` of them), in the order of the group. The ranges of a
@@ -48,7 +49,8 @@ void rondo_member_lists_fini(struct rondo_member_lists *lists);
 bool rondo_member_lists_locate(struct rondo_member_lists *lists, const uint32_t *process_of);
 
 // Finds or makes the list of `members`, which are distinct ranks of the job. Returns null without
-// memory, or if another list has the same digest.
+// memory, or if another list has the same digest. Takes no time if `members` are those of the list
+// that was asked for last.
 struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists *lists,
                                                  const uint32_t *members, uint32_t nranks);
 // The same for all ranks of the job, in the order of their numbers.

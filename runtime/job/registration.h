@@ -61,9 +61,9 @@ struct rondo_registration_calls {
 };
 
 struct rondo_registration {
-  struct rondo_registration *next; // of the match entry
-  uint64_t generation;             // the n-th registration of the id on that rank
-  uint64_t group;                  // digest of the member list; 0: the job has one process
+  struct rondo_registration *next, **link; // of the match entry; what points to this one
+  uint64_t generation;                     // the n-th registration of the id on that rank
+  uint64_t group;                          // digest of the member list; 0: the job has one process
   struct rondo_id id;
   uint32_t rank, position, nranks;
   uint32_t index;          // in the table of the rank's daemon
