@@ -78,18 +78,22 @@ struct rondo_task_run {
   uint64_t ticket;     // the doorbell value at which the run may begin
 };
 
-// Payload memory that the rank has lent to a collective while it has runs outstanding: for each
-// block, send peer and slot `slot_bytes`. It lies in front of the collective's ops. A slot whose
-// payload has no other place refers to it.
-struct rondo_lent_payload {
-  uint64_t memory; // address; 0: none is lent
+// Memory of a collective besides its connectors. This lies in front of the collective's ops.
+//
+// `lent` is payload memory that the rank has lent to the collective while it has runs outstanding:
+// for each block, send peer and slot `slot_bytes`. A slot whose payload has no other place refers
+// to it. Scratch is the collective's own; it is never referred to.
+struct rondo_own_memory {
+  uint64_t lent; // address; 0: none is lent
   uint32_t slot_bytes;
-  uint32_t reserved;
+  uint32_t scratch_first; // chunk of the plan
+  uint64_t scratch;       // address
+  uint64_t scratch_bytes; // of each block
 };
-static_assert(sizeof(struct rondo_lent_payload) == 16, "shared layout");
+static_assert(sizeof(struct rondo_own_memory) == 32, "shared layout");
 
 struct rondo_context_static {
-  uint64_t ops;        // address of op_count × struct rondo_plan_op, after the rondo_lent_payload
+  uint64_t ops;        // address of op_count × struct rondo_plan_op, after the rondo_own_memory
   uint64_t gate;       // address of struct rondo_communicator_gate
   uint64_t send_table; // address of the endpoints of the send peers; written when the gate opens
   uint64_t recv_table; // ... of the receive peers
@@ -194,6 +198,10 @@ RONDO_FN struct rondo_task_context *rondo_table_context(const struct rondo_devic
 
 RONDO_FN const struct rondo_plan_op *rondo_context_op(const struct rondo_task_context *c) {
   return (const struct rondo_plan_op *)(uintptr_t)c->fixed.ops + c->state.op;
+}
+
+RONDO_FN const struct rondo_own_memory *rondo_context_memory(const struct rondo_task_context *c) {
+  return (const struct rondo_own_memory *)(uintptr_t)c->fixed.ops - 1;
 }
 
 RONDO_FN bool rondo_context_has_reference(const struct rondo_task_context *c) {

@@ -26,9 +26,9 @@ struct rondo_chunk_view {
   const struct rondo_plan_op *op;
   uint64_t message_bytes; // of all chunks of the op
   uint64_t count, bytes;  // of the piece
-  const void *local;      // in the user's send buffer; with RESULT in the receive buffer
-  void *out;              // in the user's receive buffer
-  const void *incoming;   // payload of what was received for the piece, or null
+  const void *local;      // in the user's send buffer, the receive buffer (RESULT) or scratch
+  void *out;              // in the user's receive buffer, or in scratch
+  const void *incoming;   // payload that was received for the piece, or in scratch; or null
   uint32_t next, rest;    // the chunk after the piece, and how many chunks follow the piece
   // Listed, in the first loop: what the op sends or receives of this part in all. Else null.
   const struct rondo_span *part;
@@ -71,6 +71,27 @@ RONDO_FN void rondo_view_place(const struct rondo_task_context *c, struct rondo_
     v->local = v->out;
 }
 
+// Moves what the op has in scratch there. `chunk`: the plan's number of the piece's first chunk.
+RONDO_FN void rondo_view_use_scratch(const struct rondo_task_context *c, struct rondo_chunk_view *v,
+                                     uint32_t chunk) {
+  const struct rondo_geometry *g = &c->fixed.geometry;
+  const struct rondo_own_memory *own = rondo_context_memory(c);
+  const unsigned moves = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE;
+  uint32_t first = own->scratch_first;
+  uint64_t place = chunk >= first ? chunk - first : chunk + g->chunk_count - first;
+  uint64_t elems = rondo_geometry_chunk(g, c->state.loop, 0).count; // no chunk has more
+  char *at = (char *)(uintptr_t)own->scratch + c->fixed.block * own->scratch_bytes +
+             place * elems * c->fixed.elem_bytes;
+  if (v->op->primitive & RONDO_PRIM_OUT_SCRATCH)
+    v->out = at;
+  if (!(v->op->primitive & RONDO_PRIM_IN_SCRATCH))
+    return;
+  if ((v->op->primitive & moves) == RONDO_PRIM_REDUCE)
+    v->incoming = at;
+  else
+    v->local = at;
+}
+
 // Sets the view to the piece that begins with chunk `chunk`, where the op has `rest` chunks left.
 RONDO_FN void rondo_piece_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v,
                                  uint32_t chunk, uint32_t rest) {
@@ -84,6 +105,8 @@ RONDO_FN void rondo_piece_locate(const struct rondo_task_context *c, struct rond
   v->count = c->fixed.elem_bytes ? span.count : 0;
   rondo_view_place(c, v, rondo_chunk_offset(c, span, chunk, v->op->primitive & RONDO_PRIM_IN_BASE),
                    rondo_chunk_offset(c, span, chunk, v->op->primitive & RONDO_PRIM_OUT_BASE));
+  if (v->op->primitive & RONDO_PRIM_SCRATCH)
+    rondo_view_use_scratch(c, v, chunk);
 }
 
 RONDO_FN void rondo_part_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v) {
@@ -123,7 +146,8 @@ RONDO_FN bool rondo_chunk_is_cold(const struct rondo_task_context *c,
                                   const struct rondo_chunk_view *v) {
   const struct rondo_geometry *g = &c->fixed.geometry;
   const unsigned passed_on = RONDO_PRIM_RECV | RONDO_PRIM_SEND;
-  if (v->bytes < RONDO_COLD_LEAST_BYTES || g->listed || (v->op->primitive & RONDO_PRIM_REDUCE) ||
+  const unsigned used_again = RONDO_PRIM_REDUCE | RONDO_PRIM_OUT_SCRATCH;
+  if (v->bytes < RONDO_COLD_LEAST_BYTES || g->listed || (v->op->primitive & used_again) ||
       (v->op->primitive & passed_on) == passed_on)
     return false;
   uint64_t elems = g->segment ? g->segment * g->chunk_count : g->end - g->begin;
@@ -135,12 +159,15 @@ RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
                                   const struct rondo_chunk_view *v, void *dst, void *second) {
   int final = (v->op->primitive & RONDO_PRIM_FINAL) != 0;
   int plain = !(c->fixed.reduction.scale || c->fixed.reduction.divide);
-  if (plain && !(v->op->primitive & RONDO_PRIM_RECV)) {
+  const unsigned moves = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE;
+  if (plain && !(v->op->primitive & moves)) {
     rondo_move_copy(dst, second, v->local, v->bytes);
     return;
   }
   struct rondo_reduction r = c->fixed.reduction;
-  if (v->op->primitive & RONDO_PRIM_RESULT)
+  bool from_scratch =
+      (v->op->primitive & RONDO_PRIM_IN_SCRATCH) && (v->op->primitive & moves) != RONDO_PRIM_REDUCE;
+  if ((v->op->primitive & RONDO_PRIM_RESULT) || from_scratch)
     r.scale = 0; // each rank has multiplied its own contribution
   if (v->op->primitive & RONDO_PRIM_REDUCE)
     rondo_move_reduce(&r, dst, second, v->local, v->incoming, v->count, final);
@@ -152,15 +179,16 @@ RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
 
 // The memory that the slot may refer to instead of a copy, because it does not change until the
 // slot is consumed: an unscaled send buffer, or the receive buffer after COPY or as the RESULT.
-// Null: it must be copied, because it has several pieces, or because the peer may be unable to
-// access a private buffer.
+// Null: it must be copied, because it has several pieces, because the op uses scratch, which it
+// writes again, or because the peer may be unable to access a private buffer.
 RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
                                            const struct rondo_chunk_view *v) {
   const void *memory = v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
   int is_result = (v->op->primitive & RONDO_PRIM_RESULT) != 0;
   if (!(v->op->primitive & RONDO_PRIM_RECV) && (is_result || !c->fixed.reduction.scale))
     memory = v->local;
-  if (!memory || v->rest || !rondo_connector_can_refer(&c->state.send, memory, v->bytes))
+  if (!memory || v->rest || (v->op->primitive & RONDO_PRIM_SCRATCH) ||
+      !rondo_connector_can_refer(&c->state.send, memory, v->bytes))
     return NULL;
   bool is_private = (c->state.references & RONDO_REFERENCES_PRIVATE) != 0;
   return is_private && !rondo_connector_reads_private(&c->state.send) ? NULL : memory;
@@ -168,12 +196,11 @@ RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
 
 // The lent memory for the payload of the reserved slot.
 RONDO_FN void *rondo_chunk_lent(const struct rondo_task_context *c) {
-  const struct rondo_lent_payload *lent =
-      (const struct rondo_lent_payload *)(uintptr_t)c->fixed.ops - 1;
+  const struct rondo_own_memory *own = rondo_context_memory(c);
   uint32_t slots = rondo_endpoint_connector(&c->state.send)->slot_count;
   uint64_t link = (uint64_t)c->fixed.block * c->fixed.send_peer_count + c->state.bound_send;
   uint64_t slot = link * slots + (c->state.send.sequence & (slots - 1));
-  return (void *)(uintptr_t)(lent->memory + slot * lent->slot_bytes);
+  return (void *)(uintptr_t)(own->lent + slot * own->slot_bytes);
 }
 
 // Publishes the reserved slot, with its payload memory or with a reference.
@@ -307,7 +334,8 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     (void)rondo_connector_try_end_reading(&c->state.recv);
     return RONDO_ATTEMPT_SHUT;
   }
-  v.incoming = slot ? rondo_slot_payload(&c->state.recv, slot) : NULL;
+  if (slot)
+    v.incoming = rondo_slot_payload(&c->state.recv, slot);
   if (RONDO_FAULT(CREDIT_BEFORE_READ) && slot)
     rondo_connector_consume(&c->state.recv);
   RONDO_POINT("primitive.execute");

@@ -256,8 +256,9 @@ bool rondo_cost_is_candidate(int kind, int algorithm, uint32_t nranks, uint64_t 
   if (has_trees && algorithm == RONDO_ALGORITHM_DIRECT && nranks > RONDO_COST_MAX_ROOT_PEERS)
     return false;
   uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
+  uint64_t payload = form.connectors * slot_bytes + form.scratch;
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * nranks &&
-         form.connectors * slot_bytes <= (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * nranks;
+         payload <= (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * nranks;
 }
 
 const char *rondo_plan_rule_name(int rule) {

@@ -35,7 +35,7 @@ const char *rondo_cost_link_name(int link);
 int rondo_cost_link_find(const char *name);
 
 // An algorithm that needs more memory for connectors than this is no candidate, only forced: on
-// average of the ranks so many connectors to other ranks, and so many bytes of payload.
+// average of the ranks so many connectors to other ranks, and so many bytes of payload and scratch.
 #define RONDO_COST_MAX_CONNECTORS 17u
 #define RONDO_COST_MAX_PAYLOAD_BYTES (1u << 20)
 // Nor is an all-reduce or broadcast straight to more ranks than these: models are measured with
@@ -96,6 +96,7 @@ struct rondo_plan_form {
   uint64_t messages;   // in a loop
   uint64_t connectors; // in a block
   uint64_t bytes;      // of a message, all loops together
+  uint64_t scratch;    // bytes
 };
 
 // Returns false if the algorithm has no plan for that kind and number of ranks, or has no

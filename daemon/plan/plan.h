@@ -20,6 +20,8 @@
 //   incoming op local   with RECV | REDUCE,
 //   incoming            with RECV,
 //   local               without RECV.
+// Scratch is private memory of the collective, in which a plan keeps what belongs into no buffer of
+// the user. It holds nothing when a loop begins.
 // The chunks of a barrier are empty: its slots are signals, and RECV alone receives one.
 enum rondo_primitive {
   RONDO_PRIM_RECV = 1,      // take a slot from the recv connector
@@ -29,10 +31,15 @@ enum rondo_primitive {
   RONDO_PRIM_FINAL = 16,    // the value is the finished result: apply the reduction's last step
   RONDO_PRIM_IN_BASE = 32,  // the send buffer holds only this chunk: ignore the chunk index there
   RONDO_PRIM_OUT_BASE = 64, // the receive buffer holds only this chunk: ignore the index there
-  RONDO_PRIM_RESULT = 128   // `local` is what earlier ops have put into the receive buffer. RECV |
+  RONDO_PRIM_RESULT = 128,  // `local` is what earlier ops have put into the receive buffer. RECV |
                             // REDUCE | COPY adds to it (and SEND sends the sum), SEND alone
                             // sends it
+  RONDO_PRIM_IN_SCRATCH = 256, // `local` is what earlier ops have put into scratch. With REDUCE but
+                               // without RECV that is `incoming`, and `local` is the send buffer
+  RONDO_PRIM_OUT_SCRATCH = 512 // COPY puts the value into scratch, not into the receive buffer
 };
+
+#define RONDO_PRIM_SCRATCH (RONDO_PRIM_IN_SCRATCH | RONDO_PRIM_OUT_SCRATCH)
 
 #define RONDO_PLAN_MAX_ROUNDS 17u // log2 of the most ranks
 #define RONDO_PLAN_MAX_OPS (4 * RONDO_PLAN_MAX_ROUNDS)
@@ -101,6 +108,9 @@ struct rondo_plan {
   // 1: chunk c of the plan is the one of the rank at place c of the order by machines
   // (plan_topology.h), not of the rank at position c
   uint32_t by_place;
+  // Scratch holds the chunks of a loop from `scratch_first` on, `scratch_count` of them, round the
+  // end. Each block has its own. 0: the plan has no scratch.
+  uint32_t scratch_first, scratch_count;
   struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS]; // last: a copy ends after op_count of them
 };

@@ -21,10 +21,11 @@ struct symbol {
   uint64_t *from; // set_words of the machine; a bit for each rank
 };
 
-// One chunk of a user's buffer in the current loop.
+// One chunk of a user's buffer, or of scratch, in the current loop.
 struct place {
   bool begun;   // by an op of this loop, and still to be added to
-  bool written; // by an op of this loop, for good
+  bool written; // by an op of this loop; in a user's buffer for good
+  bool unread;  // scratch: since it was written last
   struct symbol symbol;
 };
 
@@ -55,7 +56,7 @@ struct member {
   uint32_t op, repeat;
   uint32_t reference_count; // of this loop
   struct reference *references;
-  struct place *places;            // send buffer, then, unless in place, receive buffer
+  struct place *places;            // send buffer, then, unless in place, receive buffer; scratch
   uint64_t *sets;                  // of the symbols of the places
   uint32_t *clock;                 // ops that each rank is known to have done before this point
   struct connector **send, **recv; // by the index of the peer
@@ -206,8 +207,14 @@ static uint32_t output_identity(const struct rondo_plan_verify_case *what, uint3
   return is_scattered(what) ? rank : index;
 }
 
-static uint32_t place_count(const struct rondo_plan_verify_case *what) {
+// The first place of scratch: those of the buffers come before.
+static uint32_t scratch_place(const struct rondo_plan_verify_case *what) {
   return what->one_chunk ? 2 : 2 * what->plans[0].chunk_count;
+}
+
+static uint32_t place_count(const struct rondo_plan_verify_case *what, uint32_t rank) {
+  uint32_t scratch = what->plans[rank].scratch_count;
+  return scratch_place(what) + (what->one_chunk ? scratch > 0 : scratch);
 }
 
 // Whether the chunk with these elements is followed.
@@ -242,7 +249,7 @@ static void buffers_reset(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
   me->reference_count = 0;
   assert(me->sets != NULL); // a member that was not made is not run
-  for (uint32_t i = 0; i < place_count(m->what); i++)
+  for (uint32_t i = 0; i < place_count(m->what, rank); i++)
     me->places[i] = (struct place){.symbol.from = me->sets + (size_t)i * m->set_words};
   for (uint32_t i = 0; i < input_count(m->what, rank); i++) {
     uint32_t at = input_place(m->what, rank, i);
@@ -328,13 +335,39 @@ static const struct symbol *result_read(const struct machine *m, const struct st
   return NULL;
 }
 
+// Where the step's chunk is in scratch; null as above. The chunks of an op lie side by side there.
+static struct place *scratch_at(const struct machine *m, const struct step *step) {
+  const struct rondo_plan *plan = &m->what->plans[step->at.rank];
+  uint32_t place = (step->at.chunk + plan->chunk_count - plan->scratch_first) % plan->chunk_count;
+  if (place < plan->scratch_count && place >= step->index)
+    return &m->members[step->at.rank]
+                .places[scratch_place(m->what) + (m->what->one_chunk ? 0 : place)];
+  (void)rondo_plan_verify_fault(m->report, step->at, "goes beyond the scratch");
+  return NULL;
+}
+
+// What earlier ops of the loop have put into scratch; null as above.
+static const struct symbol *scratch_read(const struct machine *m, const struct step *step) {
+  struct place *place = scratch_at(m, step);
+  if (place == NULL)
+    return NULL;
+  if (!place->written) {
+    (void)rondo_plan_verify_fault(m->report, step->at, "reads scratch that nothing has written");
+    return NULL;
+  }
+  place->unread = false;
+  return &place->symbol;
+}
+
 static const struct symbol *local_read(const struct machine *m, const struct step *step) {
+  if (step->op->primitive & RONDO_PRIM_IN_SCRATCH)
+    return scratch_read(m, step);
   return step->op->primitive & RONDO_PRIM_RESULT ? result_read(m, step) : input_read(m, step);
 }
 
-// Reduces the local chunk into the incoming symbol.
+// Reduces the local chunk into the incoming symbol, or the input into what was read from scratch.
 static bool local_reduce(const struct machine *m, struct step *step) {
-  const struct symbol *local = local_read(m, step);
+  const struct symbol *local = step->recv ? local_read(m, step) : input_read(m, step);
   struct symbol *value = &step->value;
   if (local == NULL)
     return false;
@@ -433,7 +466,8 @@ static bool is_continued(const struct machine *m, const struct step *step, uint3
   bool passed_on = keeps && (step->op->primitive & kept) == kept;
   for (uint32_t i = step->at.op; i < plan->op_count; i++) {
     const struct rondo_plan_op *op = &plan->ops[i];
-    bool takes = op->primitive & RONDO_PRIM_RESULT, puts = op->primitive & RONDO_PRIM_COPY;
+    bool takes = op->primitive & RONDO_PRIM_RESULT;
+    bool puts = (op->primitive & RONDO_PRIM_COPY) && !(op->primitive & RONDO_PRIM_OUT_SCRATCH);
     uint32_t first = i == step->at.op ? m->members[step->at.rank].repeat + 1 : 0;
     for (uint32_t repeat = first; repeat < op->repeat; repeat++) {
       uint32_t begin = chunk_of(m, plan, op, repeat, 0);
@@ -480,6 +514,19 @@ static bool order_check(const struct machine *m, const struct step *step) {
          rondo_plan_verify_fault(m->report, step->at, "adds in another order than another rank");
 }
 
+// Copies the value into scratch.
+static bool scratch_write(const struct machine *m, const struct step *step) {
+  struct place *place = scratch_at(m, step);
+  if (place == NULL)
+    return false;
+  if (place->unread)
+    return rondo_plan_verify_fault(m->report, step->at,
+                                   "writes over scratch that nothing has read");
+  place->written = place->unread = true;
+  symbol_copy(m, &place->symbol, &step->value);
+  return true;
+}
+
 // Copies the value into the receive buffer.
 static bool output_write(const struct machine *m, const struct step *step) {
   uint32_t rank = step->at.rank, index = output_index(step);
@@ -489,6 +536,7 @@ static bool output_write(const struct machine *m, const struct step *step) {
   struct place *place = &m->members[rank].places[to];
   // A copy onto itself moves nothing, so it disturbs no reader.
   bool onto_itself = step->recv == NULL && !rondo_plan_reduces(m->what->kind) &&
+                     !(step->op->primitive & RONDO_PRIM_IN_SCRATCH) &&
                      input_place(m->what, rank, input_index(step)) == to;
   if (!result_check(m, step, index))
     return false;
@@ -503,10 +551,11 @@ static bool output_write(const struct machine *m, const struct step *step) {
 }
 
 // The first place whose address a send of this op may pass, or NOWHERE: what was copied lies in
-// the receive buffer, what was neither received nor copied in the send buffer.
+// the receive buffer, what was neither received nor copied in the send buffer. Scratch is copied.
 static uint32_t reference_place(const struct rondo_plan_verify_case *what,
                                 const struct step *step) {
-  if (what->kind == RONDO_BARRIER || what->plans[step->at.rank].by_value)
+  if (what->kind == RONDO_BARRIER || what->plans[step->at.rank].by_value ||
+      (step->op->primitive & RONDO_PRIM_SCRATCH))
     return RONDO_PLAN_NOWHERE;
   if (step->op->primitive & (RONDO_PRIM_COPY | RONDO_PRIM_RESULT))
     return output_place(what, step->at.rank, output_index(step));
@@ -571,10 +620,30 @@ static bool barrier_check(const struct machine *m, uint32_t rank) {
   return true;
 }
 
+// In the loop that a rank has just done, something used each chunk of its scratch, which would cost
+// memory for nothing, and read the last that was written there.
+static bool scratch_check(const struct machine *m, uint32_t rank) {
+  const struct rondo_plan *plan = &m->what->plans[rank];
+  for (uint32_t i = 0; i < plan->scratch_count; i++) {
+    struct rondo_plan_where at = {rank, RONDO_PLAN_NOWHERE,
+                                  (plan->scratch_first + i) % plan->chunk_count};
+    if (!is_followed(m->what, at.chunk))
+      continue;
+    const struct place *place =
+        &m->members[rank].places[scratch_place(m->what) + (m->what->one_chunk ? 0 : i)];
+    if (!place->written || place->unread)
+      return rondo_plan_verify_fault(m->report, at, "no op %s this chunk of the scratch",
+                                     place->written ? "reads" : "writes");
+  }
+  return true;
+}
+
 // All results of the loop that a rank has just done are written.
 static bool loop_check(const struct machine *m, uint32_t rank) {
   if (m->what->kind == RONDO_BARRIER)
     return barrier_check(m, rank);
+  if (!scratch_check(m, rank))
+    return false;
   for (uint32_t i = 0; i < output_count(m->what, rank); i++) {
     struct rondo_plan_where at = {rank, RONDO_PLAN_NOWHERE, i};
     if ((is_exchange(m->what) && m->members[rank].loop >= pair_loops(m->what, i, rank)) ||
@@ -629,7 +698,9 @@ static bool step_is_absent(const struct machine *m, const struct step *step) {
 static bool chunk_step(const struct machine *m, struct step *step) {
   if (!value_compute(m, step))
     return false;
-  if ((step->op->primitive & RONDO_PRIM_COPY) && !output_write(m, step))
+  bool to_scratch = step->op->primitive & RONDO_PRIM_OUT_SCRATCH;
+  if ((step->op->primitive & RONDO_PRIM_COPY) &&
+      !(to_scratch ? scratch_write(m, step) : output_write(m, step)))
     return false;
   if (step->sent != NULL)
     symbol_copy(m, slot_symbol(step, step->sent), &step->value);
@@ -789,8 +860,8 @@ static bool member_init(struct machine *m, uint32_t rank) {
   for (uint32_t i = 0; i < plan->op_count; i++)
     sends += plan->ops[i].primitive & RONDO_PRIM_SEND ? plan->ops[i].repeat : 0;
   me->references = calloc(sends, sizeof(*me->references));
-  me->places = calloc(place_count(m->what), sizeof(*me->places));
-  me->sets = calloc((size_t)place_count(m->what) * m->set_words, sizeof(*me->sets));
+  me->places = calloc(place_count(m->what, rank), sizeof(*me->places));
+  me->sets = calloc((size_t)place_count(m->what, rank) * m->set_words, sizeof(*me->sets));
   me->clock = calloc(m->what->nranks, sizeof(*me->clock));
   me->send = calloc(plan->send.count + 1, sizeof(struct connector *));
   me->recv = calloc(plan->recv.count + 1, sizeof(struct connector *));

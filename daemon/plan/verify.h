@@ -17,6 +17,8 @@
 //   - For a barrier instead: no rank ends a loop before it knows, directly or through others, that
 //     all ranks have begun the loop.
 //   - In place, no chunk of the input is read after the result has overwritten it.
+//   - What is read from scratch was written there in the same loop, and read before it is written
+//     over. Every chunk of scratch is used, and nothing beyond.
 //   - Sends by reference are safe. A slot may hold the address of a place in a user's buffer, which
 //     the peer reads when it takes the slot. The place may be written again only if the peer has
 //     read it before. Vector clocks in the messages decide this, so it holds for every interleaving

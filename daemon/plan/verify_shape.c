@@ -8,7 +8,8 @@
 
 enum {
   PRIM_ALL = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_SEND |
-             RONDO_PRIM_FINAL | RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE | RONDO_PRIM_RESULT,
+             RONDO_PRIM_FINAL | RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE | RONDO_PRIM_RESULT |
+             RONDO_PRIM_SCRATCH,
   PRIM_ADDS = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY
 };
 
@@ -60,7 +61,23 @@ uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
 // Whether an op may take what the receive buffer holds: to add to it there, or to pass it on.
 static bool may_take_result(unsigned primitive) {
   unsigned moves = primitive & (PRIM_ADDS | RONDO_PRIM_SEND);
+  if (primitive & RONDO_PRIM_SCRATCH)
+    return false;
   return (moves & PRIM_ADDS) == PRIM_ADDS || moves == RONDO_PRIM_SEND;
+}
+
+// What is wrong with the use of scratch, or null.
+static const char *scratch_fault(int kind, unsigned primitive) {
+  bool recv = primitive & RONDO_PRIM_RECV, reduce = primitive & RONDO_PRIM_REDUCE;
+  bool has_buffer_too = primitive & (RONDO_PRIM_IN_BASE | RONDO_PRIM_RESULT);
+  if ((primitive & RONDO_PRIM_IN_SCRATCH) &&
+      (kind == RONDO_BARRIER || (recv && !reduce) || has_buffer_too))
+    return "has IN_SCRATCH but reads no scratch";
+  if ((primitive & RONDO_PRIM_OUT_SCRATCH) &&
+      (kind == RONDO_BARRIER || !(primitive & RONDO_PRIM_COPY) ||
+       (primitive & RONDO_PRIM_OUT_BASE)))
+    return "has OUT_SCRATCH but writes no scratch";
+  return NULL;
 }
 
 // What is wrong with an op's primitive for this kind, or null.
@@ -71,7 +88,7 @@ static const char *primitive_fault(int kind, unsigned primitive) {
     return "has unknown primitive bits";
   if (!(primitive & (RONDO_PRIM_COPY | RONDO_PRIM_SEND)) && !takes_signal)
     return "neither copies nor sends its value";
-  if (reduce && !recv)
+  if (reduce && !recv && !(primitive & RONDO_PRIM_IN_SCRATCH))
     return "reduces without receiving";
   if (reduce && !rondo_plan_reduces(kind))
     return "reduces in a kind that does not";
@@ -85,7 +102,7 @@ static const char *primitive_fault(int kind, unsigned primitive) {
   if ((primitive & RONDO_PRIM_OUT_BASE) &&
       (rondo_plan_base(kind) != RONDO_PRIM_OUT_BASE || !(primitive & RONDO_PRIM_COPY)))
     return "has OUT_BASE but writes no receive buffer of one chunk";
-  return NULL;
+  return scratch_fault(kind, primitive);
 }
 
 static const char *peer_fault(const struct rondo_plan_op *op, bool wanted, uint16_t peer,
@@ -148,6 +165,10 @@ static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_
     return "does not have one chunk a rank";
   if (plan->by_place > (rondo_plan_has_parts(what->kind) && what->topology))
     return "takes chunks by places that it does not have";
+  if (plan->scratch_count > plan->chunk_count || plan->scratch_first >= plan->chunk_count)
+    return "has scratch for more than a loop";
+  if (plan->by_place && plan->scratch_count)
+    return "takes chunks by places, and has scratch";
   for (uint32_t i = 0; i < plan->op_count && plan->by_place; i++)
     if (plan->ops[i].width > 1)
       return "takes chunks by places, and several at once";

@@ -101,8 +101,8 @@ struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collect
 // Does the same, and logs that the call `call` of the application names no collective.
 struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_collective handle,
                                           const char *call);
-// What its blocks read of the memory that is lent to it. Only if it borrows.
-struct rondo_lent_payload *rondo_coll_lent(const struct rondo_coll *coll);
+// What its blocks read of its memory. The CPU may write it if the collective borrows.
+struct rondo_own_memory *rondo_coll_memory(const struct rondo_coll *coll);
 struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
 
 // Finds the handle of a registered id of the application. As rondo_lookup.

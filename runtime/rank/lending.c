@@ -115,7 +115,7 @@ int rondo_coll_lend(struct rondo_rank *rank, struct rondo_coll *coll) {
                             (unsigned long long)coll->desc.id);
   lent_bytes_add(rank, rondo_pool_class_bytes(coll->lent->size));
   // The daemon reads this after the SQE (S1), or after the gate has opened (G2).
-  rondo_coll_lent(coll)->memory = (uint64_t)(uintptr_t)coll->lent->memory;
+  rondo_coll_memory(coll)->lent = (uint64_t)(uintptr_t)coll->lent->memory;
   return RONDO_SUCCESS;
 }
 

@@ -285,10 +285,10 @@ static void coll_set_buffers(struct rondo_coll *coll) {
 }
 
 // Device memory of a collective: a context for each block; for each block the parts of an
-// all-to-all-v; what is lent to it, the ops of the plan and the order of its chunks; for each block
-// the endpoints of its peers, which are written when the gate opens. If the plan was not known at
-// registration
-// (`is_late`), a static part for each context follows the parts, and the rest is memory apart.
+// all-to-all-v; its struct rondo_own_memory, the ops of the plan and the order of its chunks; for
+// each block the endpoints of its peers, which are written when the gate opens; scratch for each
+// block. If the plan was not known at registration (`is_late`), a static part for each context
+// follows the parts, and the rest is memory apart.
 
 static uint64_t round_to_vectors(uint64_t bytes) {
   return (bytes + RONDO_CONTEXT_VECTOR_BYTES - 1) / RONDO_CONTEXT_VECTOR_BYTES *
@@ -313,15 +313,15 @@ static uint64_t coll_ops_bytes(const struct rondo_coll *coll) {
   return round_to_vectors(coll->plan->op_count * sizeof coll->plan->ops[0]);
 }
 
-// What is lent, the ops, and the order of chunks if the plan takes them by place.
+// The head, the ops, and the order of chunks if the plan takes them by place.
 static uint64_t coll_program_bytes(const struct rondo_coll *coll) {
   uint64_t order = coll->plan->by_place ? coll->plan->nranks * sizeof(uint32_t) : 0;
-  return sizeof(struct rondo_lent_payload) + coll_ops_bytes(coll) + round_to_vectors(order);
+  return sizeof(struct rondo_own_memory) + coll_ops_bytes(coll) + round_to_vectors(order);
 }
 
-struct rondo_lent_payload *rondo_coll_lent(const struct rondo_coll *coll) {
+struct rondo_own_memory *rondo_coll_memory(const struct rondo_coll *coll) {
   char *program = coll->is_late ? coll->late : (char *)coll->contexts + coll_base_bytes(coll);
-  return (struct rondo_lent_payload *)(void *)program;
+  return (struct rondo_own_memory *)(void *)program;
 }
 
 static struct rondo_shape_lent coll_shape_lent(const struct rondo_coll *coll) {
@@ -336,12 +336,29 @@ static void coll_note_lent(struct rondo_coll *coll) {
   coll->lent_class = rondo_pool_class(lent.bytes);
 }
 
-// Writes all three to zeroed memory.
+static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
+  uint64_t peers = coll->plan->send.count + coll->plan->recv.count;
+  return coll->block_count * peers * sizeof(struct rondo_endpoint);
+}
+
+// The endpoints, and scratch with room for its alignment.
+static uint64_t coll_private_bytes(const struct rondo_coll *coll) {
+  uint64_t scratch = rondo_shape_scratch_bytes(&coll->registration.shape, coll->plan);
+  return coll_endpoint_bytes(coll) +
+         (scratch ? coll->block_count * scratch + RONDO_SCRATCH_ALIGN_BYTES : 0);
+}
+
+// Writes all three to zeroed memory. The place of the endpoints is known.
 static void program_fill(const struct rondo_coll *coll, char *to) {
   const struct rondo_plan *plan = coll->plan;
-  const struct rondo_lent_payload lent = {.slot_bytes = coll_shape_lent(coll).slot_bytes};
-  memcpy(to, &lent, sizeof lent);
-  to += sizeof lent;
+  uint64_t end = coll->registration.endpoints + coll_endpoint_bytes(coll);
+  const struct rondo_own_memory own = {
+      .slot_bytes = coll_shape_lent(coll).slot_bytes,
+      .scratch_first = plan->scratch_first,
+      .scratch = (end + RONDO_SCRATCH_ALIGN_BYTES - 1) & ~(RONDO_SCRATCH_ALIGN_BYTES - 1),
+      .scratch_bytes = rondo_shape_scratch_bytes(&coll->registration.shape, plan)};
+  memcpy(to, &own, sizeof own);
+  to += sizeof own;
   memcpy(to, plan->ops, plan->op_count * sizeof plan->ops[0]);
   if (plan->by_place)
     memcpy(to + coll_ops_bytes(coll), coll->registration.shape.topology->order,
@@ -353,17 +370,12 @@ static uint64_t coll_image_bytes(const struct rondo_coll *coll) {
   return coll_base_bytes(coll) + (coll->is_late ? 0 : coll_program_bytes(coll));
 }
 
-static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
-  uint64_t peers = coll->plan->send.count + coll->plan->recv.count;
-  return coll->block_count * peers * sizeof(struct rondo_endpoint);
-}
-
 // Fills what depends on the plan. `program`: the address of what program_fill writes.
 static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t program,
                       struct rondo_context_static *fixed) {
   const struct rondo_registration *r = &coll->registration;
   const struct rondo_plan *plan = coll->plan;
-  fixed->ops = program + sizeof(struct rondo_lent_payload);
+  fixed->ops = program + sizeof(struct rondo_own_memory);
   fixed->geometry = rondo_shape_geometry(&r->shape, block);
   if (coll->desc.kind == RONDO_ALL_TO_ALL_V)
     fixed->geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_parts_offset(coll, block);
@@ -478,7 +490,7 @@ static int registration_load(struct rondo_registration *r) {
   struct rondo_context_static *plans = calloc(1, bytes);
   char *program = calloc(1, coll_program_bytes(coll) + 1);
   coll->late = device->driver->alloc(device, RONDO_MEMORY_DEVICE,
-                                     coll_program_bytes(coll) + coll_endpoint_bytes(coll) + 1);
+                                     coll_program_bytes(coll) + coll_private_bytes(coll) + 1);
   const uint64_t late = (uint64_t)(uintptr_t)coll->late;
   int status = plans && program && late ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
   r->endpoints = late + coll_program_bytes(coll);
@@ -528,7 +540,7 @@ static int coll_plan(struct rondo_rank *rank, struct rondo_coll *coll) {
 // that no allocation can fail: a peer would take a registration that ends for one that it may run.
 static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll, char **image) {
   struct rondo_registration *r = &coll->registration;
-  uint64_t bytes = coll_image_bytes(coll) + (coll->is_late ? 0 : coll_endpoint_bytes(coll));
+  uint64_t bytes = coll_image_bytes(coll) + (coll->is_late ? 0 : coll_private_bytes(coll));
   coll->contexts =
       rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE, bytes);
   r->index = coll->index;

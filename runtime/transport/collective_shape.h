@@ -85,6 +85,10 @@ struct rondo_shape_lent {
 struct rondo_shape_lent rondo_shape_lent(const struct rondo_shape *shape,
                                          const struct rondo_plan *plan, bool reads_buffers);
 
+// Scratch of each block, a multiple of RONDO_SCRATCH_ALIGN_BYTES; 0: the plan has none.
+#define RONDO_SCRATCH_ALIGN_BYTES UINT64_C(128)
+uint64_t rondo_shape_scratch_bytes(const struct rondo_shape *shape, const struct rondo_plan *plan);
+
 // The part of block `block`. Of an all-to-all-v the caller sets `listed`.
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 

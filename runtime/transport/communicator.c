@@ -252,11 +252,13 @@ static uint64_t shape_message_bytes(const struct rondo_shape *s, uint32_t width)
 }
 
 // True if the message of an op that sends is never a reference: it is computed into the slot, or
-// its chunks do not lie side by side.
+// its chunks do not lie side by side, or the op uses scratch.
 static bool op_fills_slot(const struct rondo_shape *s, const struct rondo_plan_op *op) {
   const unsigned kept = RONDO_PRIM_COPY | RONDO_PRIM_RESULT;
   struct rondo_geometry g = rondo_shape_geometry(s, 0);
   if (op->width > 1 && (op->first_chunk + op->width > s->nranks || !rondo_geometry_is_dense(&g)))
+    return true;
+  if (op->primitive & RONDO_PRIM_SCRATCH)
     return true;
   return !(op->primitive & kept) && ((op->primitive & RONDO_PRIM_RECV) || s->scaled);
 }
@@ -279,6 +281,12 @@ struct rondo_shape_lent rondo_shape_lent(const struct rondo_shape *shape,
   lent.slot_bytes = (uint32_t)(divide_up(most_bytes, ALIGN_BYTES) * ALIGN_BYTES);
   lent.bytes = (uint64_t)shape->blocks * plan->send.count * shape->slot_count * lent.slot_bytes;
   return lent;
+}
+
+uint64_t rondo_shape_scratch_bytes(const struct rondo_shape *shape, const struct rondo_plan *plan) {
+  uint64_t elems = shape->chunk_elems < shape->count ? shape->chunk_elems : shape->count;
+  uint64_t bytes = plan->scratch_count * elems * rondo_dtype_bytes(shape->dtype);
+  return divide_up(bytes, RONDO_SCRATCH_ALIGN_BYTES) * RONDO_SCRATCH_ALIGN_BYTES;
 }
 
 // Payload bytes that a slot needs when the member at `from` sends: none for what fits beside the

@@ -24,6 +24,8 @@ enum {
   IN = RONDO_PRIM_IN_BASE,
   OUT = RONDO_PRIM_OUT_BASE,
   RESULT = RONDO_PRIM_RESULT,
+  FROM = RONDO_PRIM_IN_SCRATCH,
+  TO = RONDO_PRIM_OUT_SCRATCH,
   RANKS = 5,
   MORE_RANKS = 23
 };
@@ -103,6 +105,19 @@ static void pair_plan_set(uint32_t rank, int first, int second) {
   plan->send.listed[0] = plan->recv.listed[0] = 1 - rank;
   op_append(plan, first);
   op_append(plan, second);
+}
+
+// Two ranks add up in scratch: what the other one sends, then the own input, then out of scratch.
+static struct rondo_plan_verify_case scratch_pair(void) {
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    pair_plan_set(rank, S, R | C | TO);
+    op_append(&plans[rank], ADD | C | F | FROM | TO);
+    op_append(&plans[rank], C | FROM);
+    plans[rank].scratch_count = 1;
+  }
+  struct rondo_plan_verify_case what = case_of(RONDO_ALL_REDUCE, 2, 0);
+  assert_accepted(&what);
+  return what;
 }
 
 // ------------------------------------------------------------------ mutations ---
@@ -396,6 +411,72 @@ static void refuses_parts_that_go_to_the_wrong_rank(void **state) {
   assert_refused(what, "of loop 0 there");
 }
 
+static void refuses_reading_scratch_that_nothing_has_written(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = scratch_pair();
+  primitive_set(&plans[1].ops[2], R | C | TO); // what was written in the loop before
+  primitive_set(&plans[1].ops[1], ADD | C | F | FROM | TO);
+  assert_refused(what, "rank 1, op 1, chunk 0: reads scratch that nothing has written");
+  what = scratch_pair();
+  primitive_set(&plans[0].ops[0], S | FROM);
+  assert_refused(what, "rank 0, op 0, chunk 0: reads scratch that nothing has written");
+}
+
+static void refuses_scratch_that_nothing_reads(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = scratch_pair();
+  op_append(&plans[0], C | TO);
+  assert_refused(what, "rank 0, chunk 0: no op reads this chunk of the scratch");
+  what = scratch_pair();
+  primitive_set(&plans[0].ops[3], C | TO);
+  assert_refused(what, "rank 0, op 3, chunk 0: writes over scratch that nothing has read");
+  what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 2);
+  plans[1].scratch_count = 1;
+  assert_refused(what, "rank 1, chunk 0: no op writes this chunk of the scratch");
+}
+
+static void refuses_what_scratch_does_not_have(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = scratch_pair();
+  plans[0].scratch_count = 0;
+  assert_refused(what, "rank 0, op 1, chunk 0: goes beyond the scratch");
+  plans[0].scratch_count = 2;
+  assert_refused(what, "rank 0: has scratch for more than a loop");
+  plans[0].scratch_count = plans[0].scratch_first = 1;
+  assert_refused(what, "rank 0: has scratch for more than a loop");
+}
+
+// The peer may still read the input when the sum overwrites it.
+static void refuses_overwriting_from_scratch_what_a_peer_may_still_read(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = scratch_pair();
+  what.in_place = 1;
+  assert_refused(what, "op 3, chunk 0: writes what rank");
+  plans[0].by_value = plans[1].by_value = 1;
+  assert_accepted(&what);
+}
+
+static void refuses_scratch_where_none_can_be(void **state) {
+  (void)state;
+  const int reads[] = {R | C | FROM, S | FROM | RESULT}, writes[] = {S | TO, R | S | TO};
+  for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+    struct rondo_plan_verify_case what = scratch_pair();
+    primitive_set(&plans[0].ops[1], reads[i]);
+    assert_refused(what, reads[i] & RESULT
+                             ? "has RESULT but neither adds to a result nor passes one on"
+                             : "rank 0, op 1: has IN_SCRATCH but reads no scratch");
+    what = scratch_pair();
+    primitive_set(&plans[0].ops[1], writes[i]);
+    assert_refused(what, "rank 0, op 1: has OUT_SCRATCH but writes no scratch");
+  }
+  struct rondo_plan_verify_case what = good_ring(RONDO_REDUCE_SCATTER);
+  plans[1].ops[2].primitive |= TO;
+  assert_refused(what, "rank 1, op 2: has OUT_SCRATCH but writes no scratch");
+  what = good_ring(RONDO_ALL_GATHER);
+  plans[1].ops[0].primitive |= FROM;
+  assert_refused(what, "rank 1, op 0: has IN_");
+}
+
 // ---------------------------------------------------------------- malformation ---
 
 static void refuses_malformed_ops(void **state) {
@@ -416,7 +497,7 @@ static void refuses_malformed_ops(void **state) {
                {op, "has a peer stride that is neither 0 nor 1"},
                {op, "has a peer index that is out of range"},
                {op, "has a peer that its primitive does not use"}};
-  cases[0].op.primitive |= 256;
+  cases[0].op.primitive |= 0x8000;
   primitive_set(&cases[1].op, R);
   primitive_set(&cases[2].op, ADD | S);
   cases[3].op.repeat = 0;
@@ -627,11 +708,11 @@ static void names_the_place_of_the_fault(void **state) {
 
 // Change number `change` of an op of a plan with `n` chunks; false when there are no more.
 static bool op_change(struct rondo_plan_op *op, uint32_t n, int change) {
-  if (change < 8) {
+  if (change < 10) {
     primitive_set(op, op->primitive ^ (1 << change));
     return true;
   }
-  switch (change) {
+  switch (change - 2) {
   case 8:
     op->repeat++;
     return true;
@@ -748,6 +829,7 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
   for (uint32_t n = 2; n <= 8; n++) {
     refused = changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, n);
     refused += changes_refuse(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK, n);
+    refused += changes_refuse(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_HALVING, n);
     assert_true(refused > 20);
   }
 }
@@ -798,6 +880,11 @@ int main(void) {
       cmocka_unit_test(refuses_doubling_by_reference),
       cmocka_unit_test(refuses_messages_of_another_width),
       cmocka_unit_test(refuses_messages_of_other_chunks),
+      cmocka_unit_test(refuses_reading_scratch_that_nothing_has_written),
+      cmocka_unit_test(refuses_scratch_that_nothing_reads),
+      cmocka_unit_test(refuses_what_scratch_does_not_have),
+      cmocka_unit_test(refuses_overwriting_from_scratch_what_a_peer_may_still_read),
+      cmocka_unit_test(refuses_scratch_where_none_can_be),
       cmocka_unit_test(refuses_malformed_ops),
       cmocka_unit_test(refuses_malformed_plans),
       cmocka_unit_test(refuses_malformed_walks),

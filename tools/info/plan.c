@@ -262,10 +262,16 @@ static const char *const link_names[RONDO_COST_LINKS] = {
 static const struct {
   uint32_t flag;
   const char *name;
-} primitive_names[] = {{RONDO_PRIM_RECV, "recv"},       {RONDO_PRIM_REDUCE, "reduce"},
-                       {RONDO_PRIM_COPY, "copy"},       {RONDO_PRIM_SEND, "send"},
-                       {RONDO_PRIM_FINAL, "final"},     {RONDO_PRIM_RESULT, "result"},
-                       {RONDO_PRIM_IN_BASE, "in_base"}, {RONDO_PRIM_OUT_BASE, "out_base"}};
+} primitive_names[] = {{RONDO_PRIM_RECV, "recv"},
+                       {RONDO_PRIM_REDUCE, "reduce"},
+                       {RONDO_PRIM_COPY, "copy"},
+                       {RONDO_PRIM_SEND, "send"},
+                       {RONDO_PRIM_FINAL, "final"},
+                       {RONDO_PRIM_RESULT, "result"},
+                       {RONDO_PRIM_IN_BASE, "in_base"},
+                       {RONDO_PRIM_OUT_BASE, "out_base"},
+                       {RONDO_PRIM_IN_SCRATCH, "in_scratch"},
+                       {RONDO_PRIM_OUT_SCRATCH, "out_scratch"}};
 #define PRIMITIVES (sizeof primitive_names / sizeof *primitive_names)
 
 static bool is_shared(const struct info_plan *p) { return p->query.cores < p->query.nranks; }
