@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "daemon/plan/halving.h"
 #include "daemon/plan/two_level.h"
 #include "rondo/status.h"
 #include "rondo/types.h"
@@ -467,83 +468,6 @@ static void binomial_build(const struct rondo_plan_request *q, struct rondo_plan
     down_append(plan, index == 0);
 }
 
-// The index of a peer in a list, to which it is added if it is not there.
-static uint32_t peer_list(struct rondo_plan_peers *peers, uint32_t peer) {
-  uint32_t i = 0;
-  while (i < peers->count && peers->listed[i] != peer)
-    i++;
-  if (i == peers->count)
-    peers->listed[peers->count++] = peer;
-  return i;
-}
-
-// Appends an op for the `width` chunks from `first` on, with peer `peer` of the group.
-static void range_append(struct rondo_plan *plan, int primitive, uint32_t first, uint32_t width,
-                         uint32_t peer) {
-  uint32_t index = peer_list(primitive & RONDO_PRIM_SEND ? &plan->send : &plan->recv, peer);
-  walk_append(plan, primitive, 1, first, 0, index);
-  plan->ops[plan->op_count - 1].peer_stride = 0;
-  plan->ops[plan->op_count - 1].width = width;
-}
-
-// The rounds of the halving algorithm. Round k begins with `from` chunks, n in round 0, and leaves
-// `to` = ⌈from / 2⌉ of them, 1 in the last round. The chunks of rank r are those from r on.
-struct halving {
-  uint32_t round_count;
-  struct halving_round {
-    uint32_t from, to;
-  } rounds[RONDO_PLAN_MAX_ROUNDS];
-};
-
-static struct halving halving_of(uint32_t n) {
-  struct halving h = {0};
-  for (uint32_t left = n; left > 1; left -= left / 2)
-    h.rounds[h.round_count++] = (struct halving_round){left, left - left / 2};
-  return h;
-}
-
-// The rounds in reverse: rank r has the results r … r + to - 1, sends those that rank r - to lacks
-// to it, and gets the next ones from r + to. Without the first send, which the op before it makes.
-static void halving_gather_append(const struct rondo_plan_request *q, const struct halving *h,
-                                  struct rondo_plan *plan) {
-  uint32_t rank = q->rank, n = q->nranks;
-  for (uint32_t k = h->round_count; k-- > 0;) {
-    uint32_t to = h->rounds[k].to, width = h->rounds[k].from - to;
-    if (k + 1 < h->round_count)
-      range_append(plan, SEND_RESULT, rank, width, ring_before(rank, to, n));
-    range_append(plan, RECV_COPY, ring_after(rank, to, n), width, ring_after(rank, to, n));
-  }
-}
-
-static void bruck_all_gather_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  struct halving h = halving_of(q->nranks);
-  range_append(plan, COPY_SEND | RONDO_PRIM_IN_BASE, q->rank, 1,
-               ring_before(q->rank, 1, q->nranks));
-  halving_gather_append(q, &h, plan);
-}
-
-// In each round rank r gives its sums of the chunks from r + to on to rank r + to, which has these
-// chunks first, and adds what it gets from r - to to its own first ones. After the last round it
-// has the result of chunk r. If n is odd, nothing is added to chunk r + to - 1 in round 0, so it is
-// copied to where the sums are.
-static void halving_all_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  uint32_t rank = q->rank, n = q->nranks;
-  struct halving h = halving_of(n);
-  for (uint32_t k = 0; k < h.round_count; k++) {
-    uint32_t to = h.rounds[k].to, width = h.rounds[k].from - to;
-    range_append(plan, k == 0 ? SEND : SEND_RESULT, ring_after(rank, to, n), width,
-                 ring_after(rank, to, n));
-    if (k == 0 && width < to)
-      op_append(plan, COPY, 1, ring_after(rank, to - 1, n));
-    range_append(plan, k == 0 ? RECV_REDUCE_COPY : RECV_REDUCE_RESULT, rank, width,
-                 ring_before(rank, to, n));
-  }
-  struct rondo_plan_op *last = &plan->ops[plan->op_count - 1];
-  last->primitive |= RONDO_PRIM_FINAL | RONDO_PRIM_SEND;
-  last->send_peer = (uint16_t)peer_list(&plan->send, ring_before(rank, 1, n));
-  halving_gather_append(q, &h, plan);
-}
-
 // In round k a signal goes to r + 2^k, once that of round k - 1 has come from r - 2^(k-1). So it
 // says that 2^k ranks have come, and after the last round all have.
 static void barrier_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
@@ -585,8 +509,9 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
     [RONDO_ALGORITHM_DOUBLING] = {[RONDO_ALL_REDUCE] = doubling_build},
     [RONDO_ALGORITHM_BINOMIAL] =
         {[RONDO_ALL_REDUCE] = binomial_build, [RONDO_BROADCAST] = binomial_build},
-    [RONDO_ALGORITHM_HALVING] = {[RONDO_ALL_REDUCE] = halving_all_reduce_build},
-    [RONDO_ALGORITHM_BRUCK] = {[RONDO_ALL_GATHER] = bruck_all_gather_build},
+    [RONDO_ALGORITHM_HALVING] = {[RONDO_ALL_REDUCE] = rondo_plan_halving_all_reduce_build,
+                                 [RONDO_REDUCE_SCATTER] = rondo_plan_halving_reduce_scatter_build},
+    [RONDO_ALGORITHM_BRUCK] = {[RONDO_ALL_GATHER] = rondo_plan_bruck_all_gather_build},
     [RONDO_ALGORITHM_CHAIN_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
     [RONDO_ALGORITHM_BINOMIAL_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
     [RONDO_ALGORITHM_CHAIN_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
@@ -681,7 +606,7 @@ uint32_t rondo_plan_most_width(int algorithm, uint32_t nranks) {
 
 uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
   if (algorithm == RONDO_ALGORITHM_HALVING)
-    return nranks == 2 ? 2 : 1;
+    return kind == RONDO_ALL_REDUCE && nranks == 2 ? 2 : 1;
   if (rondo_plan_rings_between(algorithm))
     return 2;
   bool round = algorithm == RONDO_ALGORITHM_RING &&

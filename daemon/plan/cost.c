@@ -80,8 +80,14 @@ static uint64_t divide_up(uint64_t a, uint64_t b) { return b ? a / b + (a % b > 
 
 // Messages become half as large from round to round, or twice as large: the average counts.
 static void halving_form(int kind, uint32_t n, struct rondo_plan_form *form) {
-  (void)kind;
   uint32_t rounds = log2_ceiling(n);
+  if (kind == RONDO_REDUCE_SCATTER) {
+    form->hops = form->steps = rounds;
+    form->messages = form->connectors = (uint64_t)n * rounds;
+    form->scratch = n > 2 ? (uint64_t)n * (n - n / 2) * form->bytes : 0;
+    form->bytes = divide_up(form->bytes * (n - 1), rounds);
+    return;
+  }
   // Peers on both sides: the rank at a distance of n / 2, and two of 3 and of 5 ranks.
   uint32_t shared = n == 3 || n == 5 ? 2 : n % 2 == 0;
   form->hops = form->steps = 2 * rounds;

@@ -119,7 +119,7 @@ def check_algorithms():
     """Algorithms can be asked for, also where they are not the choice."""
     for kind, algorithm in (*(("all_reduce", name) for name in (
             "ring", "tree", "direct", "doubling", "binomial", "halving",
-            "two-shot")), ("all_gather", "bruck")):
+            "two-shot")), ("all_gather", "bruck"), ("reduce_scatter", "halving")):
         for ranks in (1, 2, 3, 64, 100):
             found = plan(kind, ranks, 8, "--algo", algorithm)
             assert found["algorithm"] == algorithm and found["verified"] is True, found
@@ -137,6 +137,12 @@ def check_ops():
     bruck = plan("all_gather", 7, 10, "--algo", "bruck")
     assert [op["width"] for op in bruck["ops"]] == [1, 1, 2, 2, 3, 3], bruck["ops"]
     assert bruck["cost"]["bytes"] == 60, bruck["cost"]
+    halving = plan("reduce_scatter", 5, 10, "--algo", "halving")
+    assert halving["ops"][1]["primitive"] == ["copy", "out_scratch"], halving["ops"]
+    assert halving["ops"][-1]["primitive"] == ["recv", "reduce", "copy", "final", "out_base",
+                                               "in_scratch"], halving["ops"]
+    assert halving["cost"]["dependent_hops"] == 3 and halving["cost"]["bytes"] == 40, halving["cost"]
+    assert halving["cost"]["scratch_bytes"] == 30, halving["cost"]
     text = run("all_gather", 7, 10, "--algo", "bruck").stdout
     assert "recv copy, chunk 2 and the next 1, from rank 2" in text, text
 

@@ -109,6 +109,11 @@ static void halving_all_reduce_is_proved(void **state) {
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING);
 }
 
+static void halving_reduce_scatter_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_HALVING);
+}
+
 static void two_shot_all_reduce_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT);
@@ -248,6 +253,9 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
     what.kind = RONDO_ALL_REDUCE;
     plans_build(what.kind, RONDO_ALGORITHM_HALVING, n, 0);
     assert_proved(&what, "large");
+    what.kind = RONDO_REDUCE_SCATTER;
+    plans_build(what.kind, RONDO_ALGORITHM_HALVING, n, 0);
+    assert_proved(&what, "large");
     what.kind = RONDO_ALL_GATHER;
     plans_build(what.kind, RONDO_ALGORITHM_BRUCK, n, 0);
     assert_proved(&what, "large");
@@ -259,6 +267,7 @@ static void chunks_are_proved_one_at_a_time(void **state) {
   (void)state;
   static const int all[][2] = {{RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING},
                                {RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING},
+                               {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_HALVING},
                                {RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK},
                                {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_DIRECT}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -549,6 +558,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(doubling_all_reduce_is_proved),
       cmocka_unit_test(binomial_all_reduce_is_proved),
       cmocka_unit_test(halving_all_reduce_is_proved),
+      cmocka_unit_test(halving_reduce_scatter_is_proved),
       cmocka_unit_test(bruck_all_gather_is_proved),
       cmocka_unit_test(two_shot_all_reduce_is_proved),
       cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),

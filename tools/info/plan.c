@@ -35,11 +35,12 @@ struct info_plan_cost {
   // that its sender has sent or received before, and for those that its receiver has received
   // before: a rank sends one message at a time, and receives one at a time.
   uint32_t dependent_hops;
-  uint32_t sends;       // messages of this rank
-  uint64_t bytes;       // in those messages
-  uint32_t state_bytes; // memory of the plan: its ops and its peers
-  double build_us;      // time to build the plan, the least of many
-  double choose_us;     // time to choose its algorithm, the least of many
+  uint32_t sends;         // messages of this rank
+  uint64_t bytes;         // in those messages
+  uint32_t state_bytes;   // memory of the plan: its ops and its peers
+  uint64_t scratch_bytes; // of a block
+  double build_us;        // time to build the plan, the least of many
+  double choose_us;       // time to choose its algorithm, the least of many
 };
 
 // By which algorithms are chosen.
@@ -247,6 +248,7 @@ static bool cost_count(const struct rondo_plan_request *request, const struct ro
   sends_count(request, plan, bytes, cost);
   cost->state_bytes = (uint32_t)(offsetof(struct rondo_plan, send) + peers_bytes(&plan->send) +
                                  peers_bytes(&plan->recv) + plan->op_count * sizeof plan->ops[0]);
+  cost->scratch_bytes = plan->scratch_count * chunk_bytes(request, plan, bytes, 0);
   cost->build_us = build_time_us(request);
   return true;
 }
@@ -335,9 +337,10 @@ static json_t *cost_json(const struct info_plan *p) {
   const struct info_plan_cost *c = &p->cost;
   if (is_faulty(p))
     return json_null();
-  return json_pack("{s:i, s:i, s:I, s:i, s:f, s:f}", "dependent_hops", c->dependent_hops, "sends",
-                   c->sends, "bytes", (json_int_t)c->bytes, "state_bytes", c->state_bytes,
-                   "build_us", c->build_us, "choose_us", c->choose_us);
+  return json_pack("{s:i, s:i, s:I, s:i, s:I, s:f, s:f}", "dependent_hops", c->dependent_hops,
+                   "sends", c->sends, "bytes", (json_int_t)c->bytes, "state_bytes", c->state_bytes,
+                   "scratch_bytes", (json_int_t)c->scratch_bytes, "build_us", c->build_us,
+                   "choose_us", c->choose_us);
 }
 
 static json_t *why_json(const struct info_plan *p) {
