@@ -23,7 +23,8 @@ enum {
   RECV_REDUCE_COPY = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY,
   RECV_REDUCE_COPY_SEND = RECV_REDUCE_COPY | RONDO_PRIM_SEND,
   RECV_REDUCE_RESULT = RECV_REDUCE_COPY | RONDO_PRIM_RESULT,
-  SEND_RESULT = RONDO_PRIM_SEND | RONDO_PRIM_RESULT
+  SEND_RESULT = RONDO_PRIM_SEND | RONDO_PRIM_RESULT,
+  REDUCE_COPY_SCRATCH = RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_IN_SCRATCH
 };
 
 // Position `steps` places further round the ring; `steps` may be up to `n`.
@@ -321,6 +322,31 @@ static void two_shot_build(const struct rondo_plan_request *q, struct rondo_plan
   walk_append(plan, RECV_COPY, n - 1, ring_after(rank, 1, n), 1, 0);
 }
 
+// Each rank sends its input to all others, and adds up all inputs in the order of positions, so
+// that all get the same bits. The sum is in scratch: the receive buffer may be the own input, which
+// comes in its turn.
+static void one_shot_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  const int to = RONDO_PRIM_OUT_SCRATCH, adds = RECV_REDUCE_COPY | RONDO_PRIM_IN_SCRATCH;
+  uint32_t rank = q->rank, n = q->nranks;
+  uint32_t above = n - 1 - rank; // ranks with a higher position: the first peers
+  plan->send = plan->recv = others_upwards(rank, n);
+  plan->scratch_count = n > 2;
+  walk_append(plan, SEND, n - 1, 0, 0, 0);
+  if (rank > 1) {
+    walk_append(plan, RECV_COPY | to, 1, 0, 0, above);
+    walk_append(plan, adds | to, rank - 1, 0, 0, above + 1);
+    op_append(plan, REDUCE_COPY_SCRATCH | (above ? to : RONDO_PRIM_FINAL), 1, 0);
+  } else {
+    walk_append(plan, RECV_REDUCE_COPY | (n > 2 ? to : RONDO_PRIM_FINAL), 1, 0, 0,
+                rank == 0 ? 0 : above);
+  }
+  uint32_t next = rank == 0; // of the peers above, the first that is still to be added
+  if (next < above) {
+    walk_append(plan, adds | to, above - next - 1, 0, 0, next);
+    walk_append(plan, adds | RONDO_PRIM_FINAL, 1, 0, 0, above - 1);
+  }
+}
+
 // Recursive doubling. `core` is the greatest power of two that is at most n. A rank from `core` on
 // is folded: it sends its input to rank - core and gets the result from there. In round k rank r
 // and rank r ^ 2^k send each other what they have and add: both then hold the sum of the same
@@ -517,12 +543,14 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
     [RONDO_ALGORITHM_CHAIN_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
     [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
     [RONDO_ALGORITHM_TWO_SHOT] = {[RONDO_ALL_REDUCE] = two_shot_build},
+    [RONDO_ALGORITHM_ONE_SHOT] = {[RONDO_ALL_REDUCE] = one_shot_build},
 };
 
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
   if (kind < 0 || kind >= RONDO_KIND_COUNT || algorithm < 0 || algorithm >= RONDO_ALGORITHM_COUNT)
     return false;
-  bool is_direct = algorithm == RONDO_ALGORITHM_DIRECT || algorithm == RONDO_ALGORITHM_TWO_SHOT;
+  bool is_direct = algorithm == RONDO_ALGORITHM_DIRECT || algorithm == RONDO_ALGORITHM_TWO_SHOT ||
+                   algorithm == RONDO_ALGORITHM_ONE_SHOT;
   return builders[algorithm][kind] && !(is_direct && nranks > RONDO_PLAN_DIRECT_MOST_RANKS);
 }
 
@@ -540,7 +568,8 @@ const char *rondo_plan_algorithm_name(int algorithm) {
       [RONDO_ALGORITHM_BINOMIAL_RING] = "binomial+ring",
       [RONDO_ALGORITHM_CHAIN_DOUBLING] = "chain+doubling",
       [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = "binomial+doubling",
-      [RONDO_ALGORITHM_TWO_SHOT] = "two-shot"};
+      [RONDO_ALGORITHM_TWO_SHOT] = "two-shot",
+      [RONDO_ALGORITHM_ONE_SHOT] = "one-shot"};
   return algorithm >= 0 && algorithm < RONDO_ALGORITHM_COUNT ? names[algorithm] : "unknown";
 }
 
@@ -616,5 +645,6 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
 }
 
 bool rondo_plan_is_by_value(int algorithm) {
-  return algorithm == RONDO_ALGORITHM_DOUBLING || rondo_plan_doubles_between(algorithm);
+  return algorithm == RONDO_ALGORITHM_DOUBLING || algorithm == RONDO_ALGORITHM_ONE_SHOT ||
+         rondo_plan_doubles_between(algorithm);
 }

@@ -103,6 +103,15 @@ static void bruck_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->bytes = divide_up(form->bytes * (n - 1), form->hops);
 }
 
+// All ranks take the message of rank 0 first, one of them after its n - 2 others.
+static void one_shot_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  (void)kind;
+  form->hops = 2 * n - 3;
+  form->steps = n - 1;
+  form->messages = form->connectors = (uint64_t)n * (n - 1);
+  form->scratch = n > 2 ? n * form->bytes : 0;
+}
+
 // Of at least 2 ranks; `bytes` is set to what the descriptor counts.
 // Algorithms over two levels have none: their time depends on two link classes. They can be forced.
 typedef void form_filler(int kind, uint32_t n, struct rondo_plan_form *form);
@@ -114,7 +123,8 @@ static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_DOUBLING] = doubling_form,
     [RONDO_ALGORITHM_BINOMIAL] = binomial_form,
     [RONDO_ALGORITHM_HALVING] = halving_form,
-    [RONDO_ALGORITHM_BRUCK] = bruck_form};
+    [RONDO_ALGORITHM_BRUCK] = bruck_form,
+    [RONDO_ALGORITHM_ONE_SHOT] = one_shot_form};
 
 bool rondo_plan_form_of(int kind, int algorithm, uint32_t nranks, uint64_t bytes,
                         struct rondo_plan_form *form) {
@@ -261,6 +271,8 @@ bool rondo_cost_is_candidate(int kind, int algorithm, uint32_t nranks, uint64_t 
   bool has_trees = kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST;
   if (has_trees && algorithm == RONDO_ALGORITHM_DIRECT && nranks > RONDO_COST_MAX_ROOT_PEERS)
     return false;
+  if (algorithm == RONDO_ALGORITHM_ONE_SHOT && nranks == 2)
+    return false; // the plan of doubling
   uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
   uint64_t payload = form.connectors * slot_bytes + form.scratch;
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * nranks &&

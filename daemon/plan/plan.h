@@ -87,9 +87,11 @@ enum rondo_algorithm {
   RONDO_ALGORITHM_CHAIN_DOUBLING = 10,
   RONDO_ALGORITHM_BINOMIAL_DOUBLING = 11,
   // All-reduce: a direct reduce-scatter, then a direct all-gather.
-  RONDO_ALGORITHM_TWO_SHOT = 12
+  RONDO_ALGORITHM_TWO_SHOT = 12,
+  // All-reduce: each rank sends its input to all others, and adds up all inputs.
+  RONDO_ALGORITHM_ONE_SHOT = 13
 };
-#define RONDO_ALGORITHM_COUNT 13
+#define RONDO_ALGORITHM_COUNT 14
 
 // The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
 // every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.

@@ -22,7 +22,9 @@ static void check_peers(const struct rondo_plan *plan, const struct rondo_plan_p
 
 static void check_op(const struct rondo_plan *plan, const struct rondo_plan_op *op) {
   RONDO_FUZZ_CHECK(op->primitive != 0);
-  RONDO_FUZZ_CHECK(!(op->primitive & RONDO_PRIM_REDUCE) || (op->primitive & RONDO_PRIM_RECV));
+  RONDO_FUZZ_CHECK(!(op->primitive & RONDO_PRIM_REDUCE) ||
+                   (op->primitive & (RONDO_PRIM_RECV | RONDO_PRIM_IN_SCRATCH)));
+  RONDO_FUZZ_CHECK(!(op->primitive & RONDO_PRIM_SCRATCH) || plan->scratch_count > 0);
   RONDO_FUZZ_CHECK(op->repeat >= 1);
   RONDO_FUZZ_CHECK(plan->chunk_count >= 1);
   RONDO_FUZZ_CHECK(op->first_chunk < plan->chunk_count);
@@ -38,6 +40,8 @@ static void check_plan(const struct rondo_plan_request *r, const struct rondo_pl
   int nothing_to_do = r->kind == RONDO_BARRIER && r->nranks == 1;
   RONDO_FUZZ_CHECK(plan->op_count >= !nothing_to_do && plan->op_count <= RONDO_PLAN_MAX_OPS);
   RONDO_FUZZ_CHECK(plan->nranks == r->nranks);
+  RONDO_FUZZ_CHECK(plan->scratch_count <= plan->chunk_count);
+  RONDO_FUZZ_CHECK(plan->scratch_first < plan->chunk_count);
   check_peers(plan, &plan->send, r->rank);
   check_peers(plan, &plan->recv, r->rank);
   for (uint32_t i = 0; i < plan->op_count; i++)

@@ -99,12 +99,13 @@ def check_hops():
         rounds = ranks.bit_length() - 1
         folds = ranks != 1 << rounds
         expected = {"doubling": rounds + 2 * folds, "binomial": 2 * (rounds + folds),
-                    "direct": 2 * (ranks - 1), "two-shot": 2 * (ranks - 1)}
+                    "direct": 2 * (ranks - 1), "two-shot": 2 * (ranks - 1),
+                    "one-shot": 2 * ranks - 3}
         if ranks <= 1024:
             expected["ring"] = 2 * (ranks - 1)
             expected["halving"] = 2 * (rounds + folds)
         for algorithm, hops in expected.items():
-            if ranks > 64 and algorithm in ("direct", "two-shot"):
+            if ranks > 64 and algorithm in ("direct", "two-shot", "one-shot"):
                 continue
             found = plan("all_reduce", ranks, 8, "--algo", algorithm)
             assert found["cost"]["dependent_hops"] == hops, found["cost"]
@@ -119,7 +120,7 @@ def check_algorithms():
     """Algorithms can be asked for, also where they are not the choice."""
     for kind, algorithm in (*(("all_reduce", name) for name in (
             "ring", "tree", "direct", "doubling", "binomial", "halving",
-            "two-shot")), ("all_gather", "bruck"), ("reduce_scatter", "halving")):
+            "two-shot", "one-shot")), ("all_gather", "bruck"), ("reduce_scatter", "halving")):
         for ranks in (1, 2, 3, 64, 100):
             found = plan(kind, ranks, 8, "--algo", algorithm)
             assert found["algorithm"] == algorithm and found["verified"] is True, found

@@ -821,6 +821,7 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
   for (uint32_t n = 2; n < RANKS; n++) {
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, n);
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, n);
+    refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, n);
   }
   assert_true(refused > 1000);
   refused = changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, MORE_RANKS);

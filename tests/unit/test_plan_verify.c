@@ -119,6 +119,11 @@ static void two_shot_all_reduce_is_proved(void **state) {
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT);
 }
 
+static void one_shot_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT);
+}
+
 static void bruck_all_gather_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK);
@@ -561,6 +566,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(halving_reduce_scatter_is_proved),
       cmocka_unit_test(bruck_all_gather_is_proved),
       cmocka_unit_test(two_shot_all_reduce_is_proved),
+      cmocka_unit_test(one_shot_all_reduce_is_proved),
       cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(rings_enter_each_machine_once),
