@@ -32,7 +32,7 @@ enum mutation {
   ROUNDS_ONCE,
   CUTS_EVENLY,
   MUTATIONS,
-  ADDS_IN_A_ROW // of recursive doubling alone
+  ADDS_IN_A_ROW // of recursive doubling and halving alone
 };
 
 struct job_case {
@@ -40,6 +40,8 @@ struct job_case {
   uint32_t in_place;
   uint32_t is_raw; // inputs are any bits, NaN and infinity included
   uint32_t is_doubling;
+  uint32_t is_halving; // a reduce-scatter
+  uint32_t is_one_shot;
   uint32_t blocks, slot_bytes;
 };
 
@@ -138,7 +140,7 @@ static uint32_t first_of(const struct job_case *c, uint64_t element, int mutatio
   case RONDO_REDUCE_SCATTER:
     return (uint32_t)(element / c->shape.count) + after;
   default:
-    if (is_small)
+    if (is_small || c->is_one_shot)
       return 0;
     return chunk_of(c, element, mutation) + 1;
   }
@@ -185,12 +187,39 @@ static uint64_t replay_doubling(const struct job_case *c, uint64_t element) {
   return doubled(c, element, 0, round, 1u << round);
 }
 
+// What rank `rank` has of the chunk that is `offset` ranks further after so many rounds of halving.
+static uint64_t halved(const struct job_case *c, uint64_t element, uint32_t rank, uint32_t offset,
+                       uint32_t rounds) {
+  uint32_t n = c->shape.rank_count, from = n;
+  struct rondo_reduction r = reduction_of(c, rank);
+  if (rounds == 0)
+    return reference_scaled(&r, input(c, rank, element));
+  for (uint32_t k = 1; k < rounds; k++)
+    from -= from / 2;
+  uint32_t kept = from - from / 2;
+  uint64_t value = halved(c, element, rank, offset, rounds - 1);
+  if (offset >= from / 2)
+    return value; // nobody adds to it in this round
+  uint64_t incoming = halved(c, element, (rank + n - kept) % n, offset + kept, rounds - 1);
+  r.scale = 0; // both have been multiplied
+  return reference_reduced(&r, value, incoming, kept == 1);
+}
+
+static uint64_t replay_halving(const struct job_case *c, uint64_t element) {
+  uint32_t rounds = 0;
+  for (uint32_t left = c->shape.rank_count; left > 1; left -= left / 2)
+    rounds++;
+  return halved(c, element, (uint32_t)(element / c->shape.count), 0, rounds);
+}
+
 // The expected result of the collective for one element.
 static uint64_t replay(const struct job_case *c, uint64_t element, int mutation) {
   uint32_t n = c->shape.rank_count;
   assert(n > 0);
   if (c->is_doubling && mutation != ADDS_IN_A_ROW)
     return replay_doubling(c, element);
+  if (c->is_halving && mutation != ADDS_IN_A_ROW)
+    return replay_halving(c, element);
   uint32_t first = first_of(c, element, mutation) + (mutation == STARTS_ONE_LATER);
   if (mutation == ROUNDS_ONCE)
     return summed_once(c, element, first);
@@ -372,27 +401,49 @@ static void every_element_has_the_documented_bits(void **state) {
     hold_all(rank_counts[i], i % 2 ? 3 : 1, i % 3 == 2 ? 1024 : 0);
 }
 
-// Every type × reduction, and sizes of one loop and of several.
-static void recursive_doubling_adds_as_documented(void **state) {
-  (void)state;
+// Every type × reduction, and sizes of one loop and of several. `forced`: what RONDO_ALGO says;
+// `like`: what the reference must know. Returns how many elements would be different if all inputs
+// were added in a row.
+static uint64_t hold_forced(const char *forced, const struct job_case *like) {
   uint64_t random = 1, other_sums = 0;
   uint32_t stride = (uint32_t)rondo_test_load(1, 7);
+  uint32_t number = like->is_halving; // of the kind
   for (size_t k = 0; k < COUNT_OF(rank_counts); k++) {
     uint32_t ranks = rank_counts[k];
-    open_job(ranks, 1 + k % 2, k % 3 == 2 ? 1024 : 0, "all_reduce=doubling");
+    open_job(ranks, 1 + k % 2, k % 3 == 2 ? 1024 : 0, forced);
     for (uint32_t i = ranks % stride; i < RONDO_DTYPE_COUNT * RONDO_REDOP_COUNT; i += stride) {
-      struct job_case c = case_of(ranks, i * (uint32_t)COUNT_OF(kinds), &random);
-      assert_int_equal(c.shape.kind, RONDO_ALL_REDUCE);
-      c.is_doubling = ranks > 1;
+      struct job_case c = case_of(ranks, i * (uint32_t)COUNT_OF(kinds) + number, &random);
+      assert_int_equal(c.shape.kind, kinds[number]);
+      c.is_doubling = like->is_doubling && ranks > 1;
+      c.is_halving = like->is_halving && ranks > 1;
+      c.is_one_shot = like->is_one_shot;
       c.shape.count = counts[i % COUNT_OF(counts)];
       run_case(&c);
       assert_int_equal(differing(FAITHFUL), 0);
-      other_sums += c.is_doubling ? differing(ADDS_IN_A_ROW) : 0;
+      other_sums += ranks > 1 ? differing(ADDS_IN_A_ROW) : 0;
       forget_case();
     }
     rondo_test_job_close(&bench.job);
   }
-  assert_true(other_sums > 0);
+  return other_sums;
+}
+
+static void recursive_doubling_adds_as_documented(void **state) {
+  (void)state;
+  const struct job_case like = {.is_doubling = 1};
+  assert_true(hold_forced("all_reduce=doubling", &like) > 0);
+}
+
+static void halving_adds_as_documented(void **state) {
+  (void)state;
+  const struct job_case like = {.is_halving = 1};
+  assert_true(hold_forced("reduce_scatter=halving", &like) > 0);
+}
+
+static void one_shot_adds_in_the_order_of_positions(void **state) {
+  (void)state;
+  const struct job_case like = {.is_one_shot = 1};
+  assert_int_equal(hold_forced("all_reduce=one-shot", &like), 0);
 }
 
 // A large all-reduce: several loops, blocks with a rest each.
@@ -482,6 +533,8 @@ int main(void) {
 #endif
     RONDO_NAMED_TEST("arithmetic", every_element_has_the_documented_bits),
     RONDO_NAMED_TEST("arithmetic", recursive_doubling_adds_as_documented),
+    RONDO_NAMED_TEST("arithmetic", halving_adds_as_documented),
+    RONDO_NAMED_TEST("arithmetic", one_shot_adds_in_the_order_of_positions),
     RONDO_NAMED_TEST("arithmetic", cutting_into_blocks_loops_and_chunks_is_as_documented),
     RONDO_NAMED_TEST("arithmetic", another_order_cut_or_rounding_is_seen),
   };
