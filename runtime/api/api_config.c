@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
+#include "runtime/api/api_model.h"
 #include "runtime/api/api_tuning.h"
 #include "runtime/job/members.h"
 #include "runtime/net/job_address.h"
@@ -224,10 +225,12 @@ static int launcher_read(struct rondo_config *c) {
   return status;
 }
 
-static int config_fill(struct rondo_config *c) {
+// Writes a file that the caller frees, or null (rondo_model_read).
+static int config_fill(struct rondo_config *c, struct rondo_cost_file **file) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   static const char *const orders[] = {"fifo", "priority"};
   static const char *const budgets[] = {"adaptive", "fixed", "never"};
+  *file = NULL;
   pthread_once(&once, environment_check);
   number32_read("RONDO_BLOCKS", RONDO_MAX_BLOCKS, &c->blocks);
   number32_read("RONDO_WORKERS", 256, &c->workers);
@@ -261,7 +264,10 @@ static int config_fill(struct rondo_config *c) {
     c->peer_timeout_ns = DEFAULT_PEER_TIMEOUT_NS;
   if (c->peer_timeout_ns > LONGEST_NS)
     c->peer_timeout_ns = LONGEST_NS;
-  return rondo_tuning_resolve(&c->tuning);
+  status = rondo_model_read(file);
+  if (status == RONDO_SUCCESS)
+    status = rondo_tuning_resolve(&c->tuning, *file);
+  return status;
 }
 
 static int config_check_version(const struct rondo_config *c) {
@@ -274,15 +280,27 @@ static int config_check_version(const struct rondo_config *c) {
   return RONDO_SUCCESS;
 }
 
-int rondo_config_complete(struct rondo_config *cfg) {
-  struct rondo_config copy;
+int rondo_config_complete_with_model(struct rondo_config *cfg, struct rondo_cost_file **file) {
   int status = config_check_version(cfg);
   if (status != RONDO_SUCCESS)
     return status;
-  copy = *cfg;
-  status = config_fill(&copy);
+  struct rondo_config copy = *cfg;
+  struct rondo_cost_file *read;
+  status = config_fill(&copy, &read);
+  if (status != RONDO_SUCCESS) {
+    free(read);
+    return status;
+  }
+  *cfg = copy;
+  *file = read;
+  return RONDO_SUCCESS;
+}
+
+int rondo_config_complete(struct rondo_config *cfg) {
+  struct rondo_cost_file *file;
+  int status = rondo_config_complete_with_model(cfg, &file);
   if (status == RONDO_SUCCESS)
-    *cfg = copy;
+    free(file);
   return status;
 }
 
@@ -299,7 +317,9 @@ int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config
     c.address_family = cfg->address_family;
     memcpy(c.interfaces, cfg->interfaces, sizeof c.interfaces);
   }
-  status = config_fill(&c);
+  struct rondo_cost_file *file;
+  status = config_fill(&c, &file);
+  free(file);
   return status == RONDO_SUCCESS ? rondo_root_listen(&c, &rondo_members_gatherer, id) : status;
 }
 

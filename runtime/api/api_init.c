@@ -22,11 +22,9 @@ int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *c
   struct rondo_config completed = *cfg;
   struct rondo_forced forced = {0};
   struct rondo_cost_file *model = NULL;
-  int status = rondo_config_complete(&completed);
+  int status = rondo_algorithms_read(&forced);
   if (status == RONDO_SUCCESS)
-    status = rondo_algorithms_read(&forced);
-  if (status == RONDO_SUCCESS)
-    status = rondo_model_read(&model);
+    status = rondo_config_complete_with_model(&completed, &model);
   if (status != RONDO_SUCCESS)
     return status;
   const struct rondo_rank_request request = {.cfg = &completed,

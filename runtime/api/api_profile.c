@@ -96,7 +96,7 @@ static uint64_t player_measure_ns(struct player *p, uint64_t deadline_ns) {
 static void tuning_derive(struct rondo_tuning *t, uint64_t hand_over_ns) {
   struct rondo_tuning none = {0};
   *t = none;
-  (void)rondo_tuning_resolve(t);
+  (void)rondo_tuning_resolve(t, NULL);
   // A peer needs about four hand-overs and its own work to answer: allow ten times four.
   uint64_t front_ns = 40 * hand_over_ns;
   t->front_budget_ns = front_ns < 5000 ? 5000 : front_ns > 200000 ? 200000 : front_ns;

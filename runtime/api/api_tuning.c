@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/number.h"
-#include "runtime/api/api_model.h"
 #include "runtime/api/api_tuning.h"
 
 static const struct rondo_tuning defaults = {
@@ -108,23 +107,22 @@ static void values_fill(uint64_t values[FIELD_COUNT], const struct rondo_tuning 
       values[i] = other[i];
 }
 
-// Fills fields that are 0 from the file that RONDO_COST_MODEL names.
-static int values_fill_from_model(uint64_t values[FIELD_COUNT]) {
-  struct rondo_cost_file *file;
+static int values_fill_from_model(uint64_t values[FIELD_COUNT],
+                                  const struct rondo_cost_file *file) {
   struct rondo_tuning measured;
-  int length = 0, status = rondo_model_read(&file);
-  if (file && tuning_parse_text(&measured, file->tuning, &length))
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                              "init: RONDO_COST_MODEL: %s: tuning \"%s\" makes "
-                              "no sense",
-                              getenv("RONDO_COST_MODEL"), file->tuning);
-  else if (file)
-    values_fill(values, &measured);
-  free(file);
-  return status;
+  int length = 0;
+  if (!file)
+    return RONDO_SUCCESS;
+  if (tuning_parse_text(&measured, file->tuning, &length))
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "init: RONDO_COST_MODEL: %s: tuning \"%s\" makes "
+                            "no sense",
+                            getenv("RONDO_COST_MODEL"), file->tuning);
+  values_fill(values, &measured);
+  return RONDO_SUCCESS;
 }
 
-int rondo_tuning_resolve(struct rondo_tuning *tuning) {
+int rondo_tuning_resolve(struct rondo_tuning *tuning, const struct rondo_cost_file *file) {
   uint64_t values[FIELD_COUNT];
   struct rondo_tuning pinned;
   const char *text = getenv("RONDO_TUNING");
@@ -136,7 +134,7 @@ int rondo_tuning_resolve(struct rondo_tuning *tuning) {
                        wrong);
   else if (text)
     values_fill(values, &pinned);
-  int status = values_fill_from_model(values);
+  int status = values_fill_from_model(values, file);
   if (status != RONDO_SUCCESS)
     return status;
   values_fill(values, &defaults);

@@ -245,5 +245,5 @@ void explore_program_calm(struct explore_program *p) {
   p->tick_ns = CALM_TICK_NS;
   p->cfg.budget = RONDO_BUDGET_ADAPTIVE;
   memset(t, 0, sizeof *t);
-  (void)rondo_tuning_resolve(t);
+  (void)rondo_tuning_resolve(t, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include "daemon/plan/cost_file.h"
@@ -109,6 +110,20 @@ static void file_write(const char *path, const char *text, size_t length) {
   assert_int_equal(fclose(file), 0);
 }
 
+// How often a file was opened, by a watch for that and for its closing. Closes the watch.
+static uint32_t opens_count(int watch) {
+  _Alignas(struct inotify_event) char bytes[4096];
+  ssize_t size = read(watch, bytes, sizeof bytes);
+  uint32_t count = 0;
+  for (ssize_t at = 0; at < size;) {
+    const struct inotify_event *event = (const struct inotify_event *)(bytes + at);
+    count += (event->mask & IN_OPEN) != 0;
+    at += (ssize_t)(sizeof *event + event->len);
+  }
+  (void)close(watch);
+  return count;
+}
+
 static void cost_models_that_cannot_be_read_are_refused(void **state) {
   (void)state;
   static struct rondo_cost_file model;
@@ -141,7 +156,10 @@ static void cost_models_that_cannot_be_read_are_refused(void **state) {
     assert_int_equal(ctx.handle, 4711);
   }
   file_write(path, text, length);
+  int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  assert_true(inotify_add_watch(watch, path, IN_OPEN | IN_CLOSE_NOWRITE) >= 0);
   assert_int_equal(rondo_init(&ctx, &c), RONDO_SUCCESS);
+  assert_int_equal(opens_count(watch), 1);
   assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
   (void)unlink(path);
   (void)unsetenv("RONDO_COST_MODEL");
