@@ -126,73 +126,36 @@ static void ring_halves_build(const struct rondo_plan_request *q, struct rondo_p
   }
 }
 
-// The line of a broadcast: from the root through its machine, then through the other machines in
-// turn. Each machine is entered once. That of a reduce is the same with the root's machine last and
-// the root at the end.
-struct line {
-  const struct rondo_plan_topology *topology;
-  uint32_t n;
-  uint32_t first, count; // places of the root's machine
-  uint32_t root;         // of them, the root's
-  bool reduces;
-};
-
-static struct line line_of(const struct rondo_plan_request *q) {
-  const struct rondo_plan_topology *t = q->topology;
-  struct line l = {t,
-                   q->nranks,
-                   0,
-                   q->nranks,
-                   rondo_plan_topology_place(t, q->root),
-                   rondo_plan_reduces(q->kind)};
-  if (t) {
-    const struct rondo_plan_machine *m = &t->machines[rondo_plan_topology_machine_of(t, q->root)];
-    l.first = m->first;
-    l.count = m->rank_count;
-    l.root -= m->first;
-  }
-  return l;
-}
-
-// Step `step` of the line is step `broadcast` of that of a broadcast.
-static uint32_t line_turn(const struct line *l, uint32_t step) {
-  uint32_t others = l->n - l->count;
-  if (!l->reduces)
+// The line of a reduce is that of a broadcast (plan_topology.h), except that the root's machine comes
+// last and the root at the end. The step in the line of a broadcast of a step in that of the kind,
+// and back.
+static uint32_t line_step_to(const struct rondo_plan_line *l, bool reduces, uint32_t step) {
+  uint32_t others = l->nranks - l->count;
+  if (!reduces)
     return step;
   if (step < others)
     return l->count + step;
-  return step == l->n - 1 ? 0 : step - others + 1;
+  return step == l->nranks - 1 ? 0 : step - others + 1;
 }
 
-// The position at a step of the line.
-static uint32_t line_at(const struct line *l, uint32_t step) {
-  uint32_t at = line_turn(l, step);
-  if (at < l->count)
-    at = ring_after(l->root, at, l->count);
-  return rondo_plan_topology_at(l->topology, ring_after(l->first, at, l->n));
-}
-
-// The step of a position.
-static uint32_t line_step(const struct line *l, uint32_t position) {
-  uint32_t others = l->n - l->count;
-  uint32_t at = ring_before(rondo_plan_topology_place(l->topology, position), l->first, l->n);
-  if (at < l->count)
-    at = ring_before(at, l->root, l->count);
-  if (!l->reduces)
-    return at;
-  if (at >= l->count)
-    return at - l->count;
-  return at == 0 ? l->n - 1 : others + at - 1;
+static uint32_t line_step_from(const struct rondo_plan_line *l, bool reduces, uint32_t step) {
+  uint32_t others = l->nranks - l->count;
+  if (!reduces)
+    return step;
+  if (step >= l->count)
+    return step - l->count;
+  return step == 0 ? l->nranks - 1 : others + step - 1;
 }
 
 // Sends to the next rank of the line, and receives from the one before. Returns the rank's step.
 static uint32_t line_peers_set(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  const struct line l = line_of(q);
-  uint32_t step = line_step(&l, q->rank);
+  const struct rondo_plan_line l = rondo_plan_line_of(q->topology, q->nranks, q->root);
+  bool reduces = rondo_plan_reduces(q->kind);
+  uint32_t step = line_step_from(&l, reduces, rondo_plan_line_step(&l, q->rank));
   if (step < q->nranks - 1)
-    send_peer_set(plan, line_at(&l, step + 1));
+    send_peer_set(plan, rondo_plan_line_at(&l, line_step_to(&l, reduces, step + 1)));
   if (step > 0)
-    recv_peer_set(plan, line_at(&l, step - 1));
+    recv_peer_set(plan, rondo_plan_line_at(&l, line_step_to(&l, reduces, step - 1)));
   return step;
 }
 

@@ -125,3 +125,27 @@ void rondo_plan_topology_destroy(struct rondo_plan_topology *topology) {
   free(r->machines);
   free(r);
 }
+
+struct rondo_plan_line rondo_plan_line_of(const struct rondo_plan_topology *t, uint32_t nranks,
+                                          uint32_t root) {
+  struct rondo_plan_line l = {t, nranks, 0, nranks, rondo_plan_topology_place(t, root)};
+  if (t) {
+    const struct rondo_plan_machine *m = &t->machines[rondo_plan_topology_machine_of(t, root)];
+    l.first = m->first;
+    l.count = m->rank_count;
+    l.root -= m->first;
+  }
+  return l;
+}
+
+uint32_t rondo_plan_line_at(const struct rondo_plan_line *l, uint32_t step) {
+  if (step < l->count)
+    step = (l->root + step) % l->count;
+  return rondo_plan_topology_at(l->topology, (l->first + step) % l->nranks);
+}
+
+uint32_t rondo_plan_line_step(const struct rondo_plan_line *l, uint32_t position) {
+  uint32_t place = rondo_plan_topology_place(l->topology, position);
+  uint32_t step = (place + l->nranks - l->first) % l->nranks;
+  return step < l->count ? (step + l->count - l->root) % l->count : step;
+}

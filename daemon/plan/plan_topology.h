@@ -69,6 +69,22 @@ static inline uint32_t rondo_plan_topology_place(const struct rondo_plan_topolog
   return t && t->place_of ? t->place_of[position] : position;
 }
 
+// The line from a root: the root, the other ranks of its machine, then those of the other machines
+// in turn. So each machine is entered once.
+struct rondo_plan_line {
+  const struct rondo_plan_topology *topology;
+  uint32_t nranks;
+  uint32_t first, count; // places of the ranks of the root's machine
+  uint32_t root;         // which of them is the root
+};
+
+struct rondo_plan_line rondo_plan_line_of(const struct rondo_plan_topology *t, uint32_t nranks,
+                                          uint32_t root);
+
+// The position at a step of the line, and back. The root is at step 0.
+uint32_t rondo_plan_line_at(const struct rondo_plan_line *l, uint32_t step);
+uint32_t rondo_plan_line_step(const struct rondo_plan_line *l, uint32_t position);
+
 // The digest; 0 of a null topology.
 static inline uint64_t rondo_plan_topology_digest(const struct rondo_plan_topology *t) {
   return t ? t->digest : 0;
