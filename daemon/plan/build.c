@@ -21,7 +21,6 @@ enum {
   RECV_COPY_SEND = RONDO_PRIM_RECV | RONDO_PRIM_COPY | RONDO_PRIM_SEND,
   RECV_REDUCE_SEND = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_SEND,
   RECV_REDUCE_COPY = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY,
-  RECV_REDUCE_COPY_SEND = RECV_REDUCE_COPY | RONDO_PRIM_SEND,
   RECV_REDUCE_RESULT = RECV_REDUCE_COPY | RONDO_PRIM_RESULT,
   SEND_RESULT = RONDO_PRIM_SEND | RONDO_PRIM_RESULT,
   REDUCE_COPY_SCRATCH = RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_IN_SCRATCH
@@ -67,13 +66,6 @@ static void recv_peer_set(struct rondo_plan *plan, uint32_t peer) {
   plan->recv.listed[0] = peer;
 }
 
-// Rings go through the ranks in the order by machines: so each machine is entered and left once.
-static void ring_peers_set(const struct rondo_plan_request *q, uint32_t place,
-                           struct rondo_plan *plan) {
-  send_peer_set(plan, rondo_plan_topology_at(q->topology, ring_after(place, 1, q->nranks)));
-  recv_peer_set(plan, rondo_plan_topology_at(q->topology, ring_before(place, 1, q->nranks)));
-}
-
 // Appends an op that begins with peer `peer` and chunk `first`. Each time it takes the next peer,
 // and the chunk that is `chunk_stride` further. Nothing if it would repeat 0 times.
 static void walk_append(struct rondo_plan *plan, int primitive, uint32_t repeat, uint32_t first,
@@ -104,26 +96,14 @@ static void single_build(const struct rondo_plan_request *q, struct rondo_plan *
   op_append(plan, COPY | base | (rondo_plan_reduces(q->kind) ? RONDO_PRIM_FINAL : 0), 1, 0);
 }
 
-// All-reduce: chunk c starts at rank c + 1, gathers contributions round the ring, is finished at
-// rank c and goes round once more. Rank r thus starts with chunk r - 1. A reduce-scatter is the
-// first half of this, an all-gather the second. Ranks are places here, and `by_place` tells which
-// chunk of the buffer a place has; an all-reduce may number its chunks as it likes.
+// Ranks are places here, and `by_place` tells which chunk of the buffer a place has; an all-reduce
+// may number its chunks as it likes. The order by machines enters and leaves each machine once.
 static void ring_halves_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  uint32_t rank = rondo_plan_topology_place(q->topology, q->rank), n = q->nranks;
-  bool reduces = rondo_plan_reduces(q->kind), gathers = q->kind != RONDO_REDUCE_SCATTER;
-  int between = rondo_plan_base(q->kind) | (reduces ? RECV_REDUCE_COPY | RONDO_PRIM_FINAL : COPY);
-  plan->by_place = rondo_plan_has_parts(q->kind) && q->topology && q->topology->order;
-  ring_peers_set(q, rank, plan);
-  if (reduces) {
-    op_append(plan, SEND, 1, ring_before(rank, 1, n));
-    op_append(plan, plan->keeps_sums ? RECV_REDUCE_COPY_SEND : RECV_REDUCE_SEND, n - 2,
-              ring_before(rank, 2, n));
-  }
-  op_append(plan, between | (gathers ? RONDO_PRIM_SEND : 0), 1, rank);
-  if (gathers) {
-    op_append(plan, RECV_COPY_SEND, n - 2, ring_before(rank, 1, n));
-    op_append(plan, RECV_COPY, 1, ring_after(rank, 1, n));
-  }
+  const struct rondo_plan_topology *t = q->topology;
+  const struct rondo_plan_circle all = {
+      .topology = t, .own = rondo_plan_topology_place(t, q->rank), .count = q->nranks};
+  plan->by_place = rondo_plan_has_parts(q->kind) && t && t->order;
+  rondo_plan_ring_append(&all, q->kind, 0, plan);
 }
 
 // The line of a reduce is that of a broadcast (plan_topology.h), except that the root's machine comes
@@ -310,36 +290,9 @@ static void one_shot_build(const struct rondo_plan_request *q, struct rondo_plan
   }
 }
 
-// Recursive doubling. `core` is the greatest power of two that is at most n. A rank from `core` on
-// is folded: it sends its input to rank - core and gets the result from there. In round k rank r
-// and rank r ^ 2^k send each other what they have and add: both then hold the sum of the same
-// 2^(k+1) ranks. A rank overwrites what it has sent before the peer may have read it, so slots hold
-// copies. All get the same bits, because no reduction of two operands depends on their order
-// (docs/algorithms.md).
 static void doubling_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  uint32_t rank = q->rank, n = q->nranks, core = 1, count = 0;
-  while (core <= n / 2)
-    core *= 2;
-  if (rank >= core) {
-    send_peer_set(plan, rank - core);
-    recv_peer_set(plan, rank - core);
-    op_append(plan, SEND, 1, 0);
-    op_append(plan, RECV_COPY, 1, 0);
-    return;
-  }
-  bool folds = rank + core < n;
-  if (folds)
-    plan->recv.listed[count++] = rank + core;
-  for (uint32_t distance = 1; distance < core; distance *= 2)
-    plan->recv.listed[count++] = rank ^ distance;
-  // What has been received from a peer goes to the next one, with the rest.
-  for (uint32_t i = 0; i < count; i++)
-    plan->send.listed[i] = plan->recv.listed[(i + 1) % count];
-  plan->send.count = plan->recv.count = count;
-  if (!folds)
-    walk_append(plan, SEND, 1, 0, 0, count - 1);
-  reduce_append(plan, 0, count, RONDO_PRIM_SEND, RONDO_PRIM_FINAL | (folds ? RONDO_PRIM_SEND : 0),
-                0);
+  const struct rondo_plan_circle all = {.own = q->rank, .count = q->nranks};
+  rondo_plan_doubling_append(&all, 0, plan);
 }
 
 // A rank's place in a tree of two levels. The root has place 0 and the children

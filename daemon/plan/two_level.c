@@ -2,13 +2,16 @@
 
 #include <assert.h>
 
+#include "rondo/types.h"
+
 enum {
   SEND = RONDO_PRIM_SEND,
   SEND_RESULT = RONDO_PRIM_SEND | RONDO_PRIM_RESULT,
   RECV_COPY = RONDO_PRIM_RECV | RONDO_PRIM_COPY,
   RECV_COPY_SEND = RECV_COPY | RONDO_PRIM_SEND,
   RECV_REDUCE_SEND = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_SEND,
-  RECV_REDUCE_COPY = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY
+  RECV_REDUCE_COPY = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY,
+  RECV_REDUCE_RESULT = RECV_REDUCE_COPY | RONDO_PRIM_RESULT
 };
 
 bool rondo_plan_rings_between(int algorithm) {
@@ -50,12 +53,6 @@ static struct member member_of(const struct rondo_plan_request *q, struct rondo_
   m.first = t ? t->machines[m.machine].first : 0;
   m.local = rondo_plan_topology_place(t, q->rank) - m.first;
   return m;
-}
-
-// The leader of a machine.
-static uint32_t leader_of(const struct member *m, uint32_t machine) {
-  uint32_t place = m->q->topology ? m->q->topology->machines[machine].first : 0;
-  return rondo_plan_topology_at(m->q->topology, place);
 }
 
 // Adds a peer, to which the rank sends and from which it receives. Returns its number.
@@ -105,6 +102,13 @@ static void all_add(struct rondo_plan *plan, int primitive, uint32_t send, uint3
   op_add(plan, primitive, plan->chunk_count, plan->chunk_count - 1, send, recv);
 }
 
+// For the one chunk of a plan, with the next peer each time.
+static void walk_add(struct rondo_plan *plan, int primitive, uint32_t repeat, uint32_t peer) {
+  op_add(plan, primitive, repeat, 0, peer, peer);
+  if (repeat > 0)
+    plan->ops[plan->op_count - 1].peer_stride = 1;
+}
+
 // Adds up what the children send in the receive buffer; `last`: a flag of the last child's op.
 static void children_reduce(const struct member *m, int last) {
   for (uint32_t i = 0; i < m->child_count; i++)
@@ -133,48 +137,62 @@ static void follower_build(const struct member *m) {
   children_send(m);
 }
 
-// The ring all-reduce of build.c between leaders, with a chunk for each machine. `result`: a flag
-// if the receive buffer holds the sum of the machine.
-static void ring_build(const struct member *m, int result) {
-  struct rondo_plan *plan = m->plan;
-  uint32_t n = m->machines, own = m->machine;
-  uint32_t send = plan->send.count, recv = plan->recv.count;
-  plan->send.listed[plan->send.count++] = leader_of(m, (own + 1) % n);
-  plan->recv.listed[plan->recv.count++] = leader_of(m, (own + n - 1) % n);
-  int adds = result ? RECV_REDUCE_COPY | RONDO_PRIM_SEND | result : RECV_REDUCE_SEND;
-  op_add(plan, SEND | result, 1, (own + n - 1) % n, send, 0);
-  op_add(plan, adds, n - 2, (own + n - 2) % n, send, recv);
-  op_add(plan, RECV_REDUCE_COPY | RONDO_PRIM_SEND | RONDO_PRIM_FINAL | result, 1, own, send, recv);
-  op_add(plan, RECV_COPY_SEND, n - 2, (own + n - 1) % n, send, recv);
-  op_add(plan, RECV_COPY, 1, (own + 1) % n, 0, recv);
+// ------------------------------------------------------------- among equals ---
+
+static uint32_t circle_at(const struct rondo_plan_circle *c, uint32_t place) {
+  bool leads = c->of_leaders && c->topology;
+  return rondo_plan_topology_at(c->topology, leads ? c->topology->machines[place].first : place);
 }
 
-// Recursive doubling between leaders, as in build.c. The first `core` machines, a power of two,
-// exchange sums; each further one gives its sum to one of them and gets the result from there.
-static void doubling_build(const struct member *m, int result) {
-  struct rondo_plan *plan = m->plan;
-  uint32_t n = m->machines, own = m->machine, core = 1, first = plan->recv.count;
+void rondo_plan_ring_append(const struct rondo_plan_circle *c, int kind, int result,
+                            struct rondo_plan *plan) {
+  uint32_t n = c->count, own = c->own, send = plan->send.count, recv = plan->recv.count;
+  bool reduces = rondo_plan_reduces(kind), gathers = kind != RONDO_REDUCE_SCATTER;
+  int between = rondo_plan_base(kind) |
+                (reduces ? RECV_REDUCE_COPY | RONDO_PRIM_FINAL | result : RONDO_PRIM_COPY);
+  plan->send.listed[plan->send.count++] = circle_at(c, (own + 1) % n);
+  plan->recv.listed[plan->recv.count++] = circle_at(c, (own + n - 1) % n);
+  if (reduces) {
+    int adds =
+        plan->keeps_sums || result ? RECV_REDUCE_COPY | RONDO_PRIM_SEND | result : RECV_REDUCE_SEND;
+    op_add(plan, SEND | result, 1, (own + n - 1) % n, send, 0);
+    op_add(plan, adds, n - 2, (own + n - 2) % n, send, recv);
+  }
+  op_add(plan, between | (gathers ? RONDO_PRIM_SEND : 0), 1, own, send, recv);
+  if (gathers) {
+    op_add(plan, RECV_COPY_SEND, n - 2, (own + n - 1) % n, send, recv);
+    op_add(plan, RECV_COPY, 1, (own + 1) % n, 0, recv);
+  }
+}
+
+void rondo_plan_doubling_append(const struct rondo_plan_circle *c, int result,
+                                struct rondo_plan *plan) {
+  uint32_t n = c->count, own = c->own, core = 1, first = plan->recv.count;
   while (core <= n / 2)
     core *= 2;
   if (own >= core) {
-    uint32_t peer = peer_add(plan, leader_of(m, own - core));
+    uint32_t peer = peer_add(plan, circle_at(c, own - core));
     all_add(plan, SEND | result, peer, 0);
     all_add(plan, RECV_COPY, 0, peer);
     return;
   }
   bool folds = own + core < n;
   if (folds)
-    peer_add(plan, leader_of(m, own + core));
+    peer_add(plan, circle_at(c, own + core));
   for (uint32_t distance = 1; distance < core; distance *= 2)
-    peer_add(plan, leader_of(m, own ^ distance));
+    peer_add(plan, circle_at(c, own ^ distance));
+  // What has been received from a peer goes to the next one, with the rest.
   uint32_t last = plan->recv.count - 1;
+  for (uint32_t i = first; i <= last; i++)
+    plan->send.listed[i] = plan->recv.listed[i < last ? i + 1 : first];
+  int end = RONDO_PRIM_FINAL | (folds ? RONDO_PRIM_SEND : 0);
   if (!folds)
-    all_add(plan, SEND | result, first, 0);
-  for (uint32_t peer = first; peer <= last; peer++) {
-    int more = peer < last ? RONDO_PRIM_SEND : RONDO_PRIM_FINAL | (folds ? RONDO_PRIM_SEND : 0);
-    int local = peer > first ? RONDO_PRIM_RESULT : result;
-    all_add(plan, RECV_REDUCE_COPY | local | more, peer < last ? peer + 1 : first, peer);
-  }
+    walk_add(plan, SEND | result, 1, last);
+  walk_add(plan, RECV_REDUCE_COPY | result | (first < last ? RONDO_PRIM_SEND : end), 1, first);
+  if (first == last)
+    return;
+  walk_add(plan, RECV_REDUCE_RESULT | RONDO_PRIM_SEND, last - first - 1, first + 1);
+  walk_add(plan, RECV_REDUCE_RESULT | end, 1, last);
 }
 
 void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
@@ -184,11 +202,12 @@ void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct
     follower_build(&m);
     return;
   }
+  const struct rondo_plan_circle leaders = {request->topology, true, m.machine, m.machines};
   int result = m.child_count ? RONDO_PRIM_RESULT : 0;
   children_reduce(&m, m.machines == 1 ? RONDO_PRIM_FINAL : 0);
   if (m.machines > 1 && rondo_plan_rings_between(request->algorithm))
-    ring_build(&m, result);
+    rondo_plan_ring_append(&leaders, request->kind, result, plan);
   else if (m.machines > 1)
-    doubling_build(&m, result);
+    rondo_plan_doubling_append(&leaders, result, plan);
   children_send(&m);
 }

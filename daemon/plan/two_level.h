@@ -12,6 +12,33 @@ bool rondo_plan_rings_between(int algorithm);
 bool rondo_plan_doubles_between(int algorithm);
 bool rondo_plan_chains_inside(int algorithm);
 
+// Ranks that work by one of the algorithms below among themselves: all of the group, or the leaders
+// of the machines. Each has a place below `count`.
+struct rondo_plan_circle {
+  const struct rondo_plan_topology *topology; // place and position are the same if this is null
+  bool of_leaders;                            // the places are the machines
+  uint32_t own, count;
+};
+
+// Both append their ops to a plan with `chunk_count` chunks, and their peers after those that it
+// has, of which there are as many to send to as to receive from. `result`: RONDO_PRIM_RESULT if the
+// receive buffer holds what the rank begins with, else 0.
+
+// All-reduce: chunk c starts at place c + 1, gathers contributions round the ring, is finished at
+// place c and goes round once more. Place r thus starts with chunk r - 1. A reduce-scatter is the
+// first half of this, an all-gather the second.
+void rondo_plan_ring_append(const struct rondo_plan_circle *circle, int kind, int result,
+                            struct rondo_plan *plan);
+
+// Recursive doubling of an all-reduce. `core` is the greatest power of two that is at most `count`.
+// A rank from place `core` on is folded: it sends its sum to place - core and gets the result from
+// there. In round k places r and r ^ 2^k send each other what they have and add: both then hold the
+// sum of the same 2^(k+1) ranks. A rank overwrites what it has sent before the peer may have read
+// it, so slots hold copies. All get the same bits, because no reduction of two operands depends on
+// their order (docs/algorithms.md).
+void rondo_plan_doubling_append(const struct rondo_plan_circle *circle, int result,
+                                struct rondo_plan *plan);
+
 // The builder. `chunk_count` of the plan is set: that of the machines with a ring, else 1.
 void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct rondo_plan *plan);
 
