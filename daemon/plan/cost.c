@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/plan/build.h"
+#include "daemon/plan/two_level.h"
 
 // A larger message is cut into loops (the default of slot_bytes), which follow each other through
 // the plan.
@@ -21,6 +22,9 @@ static uint32_t log2_floor(uint32_t n) {
 
 static uint32_t log2_ceiling(uint32_t n) { return n > 1 ? log2_floor(n - 1) + 1 : 0; }
 
+// `b` is above 0.
+static uint64_t divide_up(uint64_t a, uint64_t b) { return b ? a / b + (a % b > 0) : 0; }
+
 static void ring_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   bool is_line = kind == RONDO_REDUCE || kind == RONDO_BROADCAST;
   form->hops = kind == RONDO_ALL_REDUCE ? 2 * (n - 1) : n - 1;
@@ -28,7 +32,16 @@ static void ring_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->messages = is_line ? n - 1 : (uint64_t)form->hops * n;
   form->connectors = is_line ? n - 1 : n;
   if (kind == RONDO_ALL_REDUCE)
-    form->bytes = form->bytes / n + (form->bytes % n > 0);
+    form->bytes = divide_up(form->bytes, n);
+}
+
+// Each rank to all others, and back.
+static void two_shot_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  (void)kind;
+  form->hops = form->steps = 2 * (n - 1);
+  form->connectors = (uint64_t)n * (n - 1);
+  form->messages = 2 * form->connectors;
+  form->bytes = divide_up(form->bytes, n);
 }
 
 // A tree of two levels: the root has `width` children, the first of these has the most.
@@ -75,9 +88,6 @@ static void binomial_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->messages = form->connectors = (uint64_t)ways * (n - 1);
 }
 
-// `b` is above 0.
-static uint64_t divide_up(uint64_t a, uint64_t b) { return b ? a / b + (a % b > 0) : 0; }
-
 // Messages become half as large from round to round, or twice as large: the average counts.
 static void halving_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   uint32_t rounds = log2_ceiling(n);
@@ -113,7 +123,7 @@ static void one_shot_form(int kind, uint32_t n, struct rondo_plan_form *form) {
 }
 
 // Of at least 2 ranks; `bytes` is set to what the descriptor counts.
-// Algorithms over two levels have none: their time depends on two link classes. They can be forced.
+// Algorithms over two levels have none: they consist of others (levels_make).
 typedef void form_filler(int kind, uint32_t n, struct rondo_plan_form *form);
 static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_RING] = ring_form,
@@ -124,16 +134,97 @@ static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_BINOMIAL] = binomial_form,
     [RONDO_ALGORITHM_HALVING] = halving_form,
     [RONDO_ALGORITHM_BRUCK] = bruck_form,
+    [RONDO_ALGORITHM_TWO_SHOT] = two_shot_form,
     [RONDO_ALGORITHM_ONE_SHOT] = one_shot_form};
 
-bool rondo_plan_form_of(int kind, int algorithm, uint32_t nranks, uint64_t bytes,
+static uint32_t query_machines(const struct rondo_cost_query *q) {
+  return q->machines ? q->machines : 1;
+}
+
+static uint32_t query_ranks_per_machine(const struct rondo_cost_query *q) {
+  return q->machine_ranks ? q->machine_ranks : (uint32_t)divide_up(q->nranks, query_machines(q));
+}
+
+// ----------------------------------------------------------------------- levels ---
+
+// A collective, or a part of one that begins when the part before has ended: among the ranks of the
+// machine that has the most, or among the leaders.
+struct level {
+  struct rondo_cost_query q;
+  int algorithm;
+  struct rondo_plan_form form;
+};
+
+#define MAX_LEVELS 3u
+
+// `parts`: each message is sent as so many, one after the other.
+static struct level level_of(const struct rondo_cost_query *q, int algorithm, uint32_t parts) {
+  struct level l = {*q, algorithm, {.bytes = divide_up(q->bytes, parts)}};
+  if (q->nranks > 1)
+    forms[algorithm](q->kind, q->nranks, &l.form);
+  l.form.hops += (parts - 1) * l.form.steps;
+  l.form.steps *= parts;
+  l.form.messages *= parts;
+  return l;
+}
+
+// To the leader of a machine and back, and an all-reduce of the leaders. With a ring between
+// machines a loop has a chunk for each of them.
+static uint32_t two_levels_make(const struct rondo_cost_query *q, int algorithm,
+                                struct level *levels) {
+  bool rings = rondo_plan_rings_between(algorithm);
+  struct rondo_cost_query inner = *q, outer = *q;
+  uint32_t count = 0;
+  inner.nranks = inner.machine_ranks = query_ranks_per_machine(q);
+  inner.machines = 1;
+  inner.link = q->inner;
+  outer.nranks = outer.machines;
+  outer.machine_ranks = 1;
+  uint32_t parts = rings ? outer.machines : 1;
+  if (rondo_plan_chains_inside(algorithm)) {
+    inner.kind = RONDO_REDUCE;
+    levels[count++] = level_of(&inner, RONDO_ALGORITHM_RING, parts);
+    inner.kind = RONDO_BROADCAST;
+    levels[count++] = level_of(&inner, RONDO_ALGORITHM_RING, parts);
+  } else {
+    levels[count++] = level_of(&inner, RONDO_ALGORITHM_BINOMIAL, parts);
+  }
+  levels[count++] = level_of(&outer, rings ? RONDO_ALGORITHM_RING : RONDO_ALGORITHM_DOUBLING, 1);
+  return count;
+}
+
+// Returns how many levels there are; 0: see rondo_plan_form_of.
+static uint32_t levels_make(const struct rondo_cost_query *q, int algorithm,
+                            struct level levels[MAX_LEVELS]) {
+  uint32_t machines = query_machines(q), most = query_ranks_per_machine(q);
+  if (q->nranks == 0 || !rondo_plan_exists(q->kind, algorithm, q->nranks))
+    return 0;
+  if (forms[algorithm]) {
+    levels[0] = level_of(q, algorithm, 1);
+    return 1;
+  }
+  return machines > 1 && most > 1 && q->nranks > machines ? two_levels_make(q, algorithm, levels)
+                                                          : 0;
+}
+
+bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
                         struct rondo_plan_form *form) {
-  if (nranks == 0 || !rondo_plan_exists(kind, algorithm, nranks) || !forms[algorithm])
-    return false;
-  *form = (struct rondo_plan_form){.bytes = bytes};
-  if (nranks > 1)
-    forms[algorithm](kind, nranks, form);
-  return true;
+  struct level levels[MAX_LEVELS];
+  uint32_t count = levels_make(q, algorithm, levels);
+  *form = (struct rondo_plan_form){0};
+  for (uint32_t i = 0; i < count; i++) {
+    const struct rondo_plan_form *f = &levels[i].form;
+    // Those inside machines are of one machine: there are as many for each rank but the leader.
+    bool is_inside = i + 1 < count;
+    uint64_t each = is_inside ? levels[i].q.nranks - 1 : 1;
+    uint64_t all = is_inside ? q->nranks - query_machines(q) : 1;
+    form->hops += f->hops;
+    form->steps += f->steps;
+    form->messages += f->messages / each * all;
+    form->connectors += f->connectors / each * all;
+    form->bytes = f->bytes > form->bytes ? f->bytes : form->bytes;
+  }
+  return count > 0;
 }
 
 // ------------------------------------------------------------ cost of a message ---
@@ -156,6 +247,8 @@ void rondo_cost_query_place(struct rondo_cost_query *q,
   q->link = !topology || topology->shares_process ? RONDO_COST_THREAD
             : topology->shares_memory             ? RONDO_COST_SHARED_MEMORY
                                                   : RONDO_COST_NETWORK;
+  q->inner =
+      !topology || topology->machines_share_process ? RONDO_COST_THREAD : RONDO_COST_SHARED_MEMORY;
   q->machines = rondo_plan_topology_machines(topology);
   q->cores = q->machine_ranks = 0;
   for (uint32_t i = 0; topology && i < q->machines; i++) {
@@ -163,17 +256,6 @@ void rondo_cost_query_place(struct rondo_cost_query *q,
     q->machine_ranks = m->rank_count > q->machine_ranks ? m->rank_count : q->machine_ranks;
     q->cores = i == 0 || m->cores < q->cores ? m->cores : q->cores;
   }
-}
-
-static uint32_t query_machines(const struct rondo_cost_query *q) {
-  return q->machines ? q->machines : 1;
-}
-
-static uint32_t query_ranks_per_machine(const struct rondo_cost_query *q) {
-  uint32_t machines = query_machines(q);
-  if (q->machine_ranks)
-    return q->machine_ranks;
-  return q->nranks / machines + (q->nranks % machines > 0);
 }
 
 // The cost of a message at one number of ranks: linear between the measured sizes, and beyond the
@@ -209,12 +291,13 @@ static const struct rondo_cost_row *model_row(const struct rondo_cost_model *m, 
   return NULL;
 }
 
-// The cost of a message of `bytes` between ranks of a machine with `ranks` of them.
-static double message_cost(const struct rondo_cost_model *m, const struct rondo_cost_query *q,
-                           int algorithm, bool shared, uint64_t bytes) {
-  const struct rondo_cost_row *row = model_row(m, q->link, q->kind, algorithm);
-  const struct rondo_cost_line *line = shared ? &m->shared[q->link] : &m->alone[q->link];
-  uint32_t ranks = query_ranks_per_machine(q), i, end;
+// The cost of a message of `bytes` between ranks of a machine with `ranks` of them. `row`: null if
+// the model has none.
+static double message_cost(const struct rondo_cost_model *m, const struct rondo_cost_row *row,
+                           const struct level *l, bool shared, uint32_t ranks) {
+  const struct rondo_cost_line *line = shared ? &m->shared[l->q.link] : &m->alone[l->q.link];
+  uint64_t bytes = l->form.bytes;
+  uint32_t i, end;
   model_range(m, shared, &i, &end);
   if (!row || i == end)
     return (double)line->message_ns + (double)line->byte_ns * (double)bytes;
@@ -236,47 +319,59 @@ static double form_chain(const struct rondo_plan_form *form) {
   return (form->hops + (double)more * form->steps) / (double)(more + 1);
 }
 
-double rondo_cost_predict(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
-                          int algorithm) {
-  struct rondo_plan_form form;
-  uint32_t cores = q->cores ? q->cores : model->cores;
-  if (!rondo_plan_form_of(q->kind, algorithm, q->nranks, q->bytes, &form))
-    return -1;
-  if (q->nranks == 1)
-    return (double)model->alone[q->link].byte_ns * (double)q->bytes;
-  double chain = form_chain(&form) * message_cost(model, q, algorithm, false, form.bytes);
-  if (query_ranks_per_machine(q) <= cores)
+static double level_time(const struct rondo_cost_model *model, const struct level *l) {
+  const struct rondo_cost_row *row = model_row(model, l->q.link, l->q.kind, l->algorithm);
+  uint32_t cores = l->q.cores ? l->q.cores : model->cores;
+  uint32_t ranks = query_ranks_per_machine(&l->q);
+  double chain = form_chain(&l->form) * message_cost(model, row, l, false, ranks);
+  if (ranks <= cores)
     return chain;
-  double share = (double)query_ranks_per_machine(q) / q->nranks; // of the busiest machine
-  double work =
-      (double)form.messages * share / cores * message_cost(model, q, algorithm, true, form.bytes);
+  double share = (double)ranks / l->q.nranks; // of the busiest machine
+  double work = (double)l->form.messages * share / cores * message_cost(model, row, l, true, ranks);
   return work > chain ? work : chain;
 }
 
+static double levels_time(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                          const struct level *levels, uint32_t count) {
+  double time_ns = 0;
+  if (q->nranks == 1)
+    return (double)model->alone[q->link].byte_ns * (double)q->bytes;
+  for (uint32_t i = 0; i < count; i++)
+    time_ns += level_time(model, &levels[i]);
+  return time_ns;
+}
+
+double rondo_cost_predict(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                          int algorithm) {
+  struct level levels[MAX_LEVELS];
+  uint32_t count = levels_make(q, algorithm, levels);
+  return count > 0 ? levels_time(model, q, levels, count) : -1;
+}
+
 double rondo_cost_of_message(const struct rondo_cost_query *q, int algorithm, double time_ns) {
-  struct rondo_plan_form form;
-  if (!rondo_plan_form_of(q->kind, algorithm, q->nranks, q->bytes, &form) || q->nranks == 1)
+  struct level l[MAX_LEVELS];
+  if (levels_make(q, algorithm, l) != 1 || q->nranks == 1)
     return -1;
   if (query_ranks_per_machine(q) <= q->cores)
-    return time_ns / form_chain(&form);
-  return time_ns * q->cores * q->nranks / query_ranks_per_machine(q) / (double)form.messages;
+    return time_ns / form_chain(&l->form);
+  return time_ns * q->cores * q->nranks / query_ranks_per_machine(q) / (double)l->form.messages;
 }
 
 // ----------------------------------------------------------------------- choice ---
 
-bool rondo_cost_is_candidate(int kind, int algorithm, uint32_t nranks, uint64_t bytes) {
+bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
   struct rondo_plan_form form;
-  if (!rondo_plan_form_of(kind, algorithm, nranks, bytes, &form))
+  if (!rondo_plan_form_of(q, algorithm, &form))
     return false;
-  bool has_trees = kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST;
-  if (has_trees && algorithm == RONDO_ALGORITHM_DIRECT && nranks > RONDO_COST_MAX_ROOT_PEERS)
+  bool has_trees = q->kind == RONDO_ALL_REDUCE || q->kind == RONDO_BROADCAST;
+  if (has_trees && algorithm == RONDO_ALGORITHM_DIRECT && q->nranks > RONDO_COST_MAX_ROOT_PEERS)
     return false;
-  if (algorithm == RONDO_ALGORITHM_ONE_SHOT && nranks == 2)
+  if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->nranks == 2)
     return false; // the plan of doubling
   uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
   uint64_t payload = form.connectors * slot_bytes + form.scratch;
-  return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * nranks &&
-         payload <= (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * nranks;
+  return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * q->nranks &&
+         payload <= (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * q->nranks;
 }
 
 const char *rondo_plan_rule_name(int rule) {
@@ -297,7 +392,7 @@ struct rondo_plan_choice rondo_cost_choose(const struct rondo_cost_model *model,
   struct rondo_plan_choice choice = {first_algorithm(q->kind), RONDO_PLAN_RULE_ONLY, -1};
   uint32_t candidates = 0;
   for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
-    if (!rondo_cost_is_candidate(q->kind, algorithm, q->nranks, q->bytes))
+    if (!rondo_cost_is_candidate(q, algorithm))
       continue;
     double time_ns = rondo_cost_predict(model, q, algorithm);
     if (candidates++ == 0 || time_ns < choice.time_ns) {

@@ -9,6 +9,9 @@
 //   longest chain × cost of a message               if each rank has a core,
 //   max(that, messages of a machine × cost / cores) if ranks share cores.
 //
+// An algorithm over two levels takes the sum of its parts: those inside a machine, with the costs
+// of the links there, and the one among the leaders of the machines.
+//
 // The choice is the candidate with the least time. All arithmetic is exact on all machines or IEEE
 // operations in a fixed order, so ranks with the same model and query choose the same. Pure.
 #ifndef RONDO_DAEMON_PLAN_COST_H
@@ -78,15 +81,16 @@ struct rondo_cost_query {
   int kind; // enum rondo_kind
   uint32_t nranks;
   uint64_t bytes;    // the descriptor's count in bytes
-  int link;          // enum rondo_cost_link
+  int link;          // enum rondo_cost_link: the slowest
   uint32_t machines; // on which the ranks are; 0: 1
   uint32_t cores;    // that the ranks of a machine share; 0: as many as the model's machine has
   uint32_t machine_ranks; // the most on one machine; 0: they are spread evenly
+  int inner; // enum rondo_cost_link: the slowest inside a machine, if there are several
 };
 
-// Sets link, machines, cores and machine_ranks from the topology of the group: the least cores of
-// any machine. A null topology: threads of one process, which share as many cores as the model's
-// machine has.
+// Sets link, machines, cores, machine_ranks and inner from the topology of the group: the least
+// cores of any machine. A null topology: threads of one process, which share as many cores as the
+// model's machine has.
 void rondo_cost_query_place(struct rondo_cost_query *q, const struct rondo_plan_topology *topology);
 
 // The messages of a plan, all ranks of the group together.
@@ -95,13 +99,15 @@ struct rondo_plan_form {
   uint32_t steps;      // messages that the busiest rank handles one after the other in a loop
   uint64_t messages;   // in a loop
   uint64_t connectors; // in a block
-  uint64_t bytes;      // of a message, all loops together
+  uint64_t bytes;      // of a message, all loops together; of the largest
   uint64_t scratch;    // bytes
 };
 
-// Returns false if the algorithm has no plan for that kind and number of ranks, or has no
-// prediction: those over two levels, and two-shot. A group of one rank sends nothing.
-bool rondo_plan_form_of(int kind, int algorithm, uint32_t nranks, uint64_t bytes,
+// Returns false if the algorithm has no plan for that kind and number of ranks, or is one over two
+// levels and the ranks are on one machine, or each on its own: then it sends what another one does.
+// Reads kind, nranks, bytes, machines and machine_ranks of the query. A group of one rank sends
+// nothing.
+bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
                         struct rondo_plan_form *form);
 
 // The predicted time in nanoseconds; negative if the algorithm cannot run.
@@ -109,7 +115,7 @@ double rondo_cost_predict(const struct rondo_cost_model *model, const struct ron
                           int algorithm);
 
 // What a message would have to cost for the collective to take `time_ns` with `cores` cores: the
-// inverse of rondo_cost_predict, for measuring a model.
+// inverse of rondo_cost_predict, for measuring a model. Not for algorithms over two levels.
 double rondo_cost_of_message(const struct rondo_cost_query *q, int algorithm, double time_ns);
 
 // Why an algorithm is used.
@@ -136,6 +142,6 @@ struct rondo_plan_choice rondo_cost_choose(const struct rondo_cost_model *model,
 
 // True if rondo_cost_choose considers the algorithm: it has a plan, and does not need too many
 // connectors. More can be forced (rondo_plan_exists).
-bool rondo_cost_is_candidate(int kind, int algorithm, uint32_t nranks, uint64_t bytes);
+bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm);
 
 #endif // RONDO_DAEMON_PLAN_COST_H

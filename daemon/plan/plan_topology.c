@@ -87,7 +87,8 @@ static bool room_order(struct room *r) {
 
 static uint64_t room_digest(const struct room *r) {
   uint64_t counts = (uint64_t)r->is.nranks << 32 | r->is.machine_count;
-  uint64_t digest = rondo_digest_mix(rondo_digest_mix(DIGEST_NAME ^ counts) ^ r->is.shares_process);
+  uint64_t shared = r->is.shares_process | (uint64_t)r->is.machines_share_process << 1;
+  uint64_t digest = rondo_digest_mix(rondo_digest_mix(DIGEST_NAME ^ counts) ^ shared);
   digest = rondo_digest_bytes(digest, r->machines, r->is.machine_count * sizeof r->machines[0]);
   return rondo_digest_bytes(digest, r->machine_of, r->is.nranks * sizeof r->machine_of[0]);
 }
@@ -113,6 +114,11 @@ struct rondo_plan_topology *rondo_plan_topology_create(const struct rondo_plan_l
   if (!room_order(r)) {
     r->is.order = r->order;
     r->is.place_of = r->place_of;
+  }
+  r->is.machines_share_process = true;
+  for (uint32_t i = 0; i < nranks; i++) {
+    uint32_t leader = r->order[r->machines[r->machine_of[i]].first];
+    r->is.machines_share_process &= locations[i].process == locations[leader].process;
   }
   r->is.digest = room_digest(r);
   return &r->is;

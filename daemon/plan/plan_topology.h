@@ -23,7 +23,8 @@ struct rondo_plan_topology {
   uint32_t machine_count;
   bool shares_process; // all ranks are threads of one process, and so read each other's buffers
   bool shares_memory;  // all ranks are on one machine, and so share connectors
-  uint64_t digest;     // of all that is here; equal on every rank of the group
+  bool machines_share_process; // those of each machine are threads of one process
+  uint64_t digest;             // of all that is here; equal on every rank of the group
   const struct rondo_plan_machine *machines;
   // By position, the number of its machine. Machines have numbers in the order of their first
   // position. Null: all are on machine 0.

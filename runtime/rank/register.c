@@ -446,7 +446,9 @@ static void limits_place(const struct rondo_rank *rank, struct rondo_shape_limit
   if (rank->member.is_manual)
     limits->place.cores = 0; // the same on every machine, so that a failure can be replayed
   if (rank->member.device->driver->reach) {
-    limits->place.link = RONDO_COST_NVLINK;
+    limits->place.inner = RONDO_COST_NVLINK;
+    if (limits->place.machines == 1)
+      limits->place.link = RONDO_COST_NVLINK;
     limits->place.cores = UINT32_MAX; // the blocks of all ranks run at the same time
   }
 }

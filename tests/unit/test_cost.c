@@ -11,15 +11,21 @@
 #include "daemon/plan/build.h"
 #include "daemon/plan/cost.h"
 #include "daemon/plan/cost_file.h"
+#include "daemon/plan/two_level.h"
 #include "rondo/status.h"
 #include "rondo/types.h"
 
+static bool has_two_levels(int algorithm) {
+  return rondo_plan_rings_between(algorithm) || rondo_plan_doubles_between(algorithm);
+}
+
 // What the plans of all ranks send, and to how many peers.
-static void plans_count(int kind, int algorithm, uint32_t n, struct rondo_plan_form *sum) {
+static void plans_count(int kind, int algorithm, uint32_t n,
+                        const struct rondo_plan_topology *topology, struct rondo_plan_form *sum) {
   *sum = (struct rondo_plan_form){0};
   for (uint32_t rank = 0; rank < n; rank++) {
     struct rondo_plan_request request = {
-        .kind = kind, .algorithm = algorithm, .rank = rank, .nranks = n};
+        .kind = kind, .algorithm = algorithm, .rank = rank, .nranks = n, .topology = topology};
     struct rondo_plan plan;
     assert_int_equal(rondo_plan_build(&request, &plan), RONDO_SUCCESS);
     sum->connectors += plan.send.count;
@@ -29,24 +35,56 @@ static void plans_count(int kind, int algorithm, uint32_t n, struct rondo_plan_f
   }
 }
 
+// `q` says where the ranks are, as `topology` (null: on one machine).
+static void form_check(const struct rondo_cost_query *q, int algorithm,
+                       const struct rondo_plan_topology *topology) {
+  struct rondo_plan_form form, sum;
+  assert_true(rondo_plan_form_of(q, algorithm, &form));
+  plans_count(q->kind, algorithm, q->nranks, topology, &sum);
+  assert_int_equal(form.messages, sum.messages);
+  assert_int_equal(form.connectors, sum.connectors);
+  assert_in_range(form.steps, 1, form.hops);
+}
+
 // Also of an algorithm that is new. tests/integration/info_plan.py compares the hops.
 static void forms_agree_with_the_plans(void **state) {
   (void)state;
   for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
     for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
       for (uint32_t n = 2; n <= (kind == RONDO_SEND_RECV ? 2 : 70); n++) {
-        struct rondo_plan_form form, sum;
-        bool has_form =
-            algorithm < RONDO_ALGORITHM_CHAIN_RING || algorithm == RONDO_ALGORITHM_ONE_SHOT;
-        bool exists = rondo_plan_exists(kind, algorithm, n) && has_form;
-        assert_int_equal(rondo_plan_form_of(kind, algorithm, n, 1000, &form), exists);
-        if (!exists)
-          continue;
-        plans_count(kind, algorithm, n, &sum);
-        assert_int_equal(form.messages, sum.messages);
-        assert_int_equal(form.connectors, sum.connectors);
-        assert_in_range(form.steps, 1, form.hops);
+        const struct rondo_cost_query q = {.kind = kind, .nranks = n, .bytes = 1000};
+        struct rondo_plan_form form;
+        bool exists = rondo_plan_exists(kind, algorithm, n) && !has_two_levels(algorithm);
+        assert_int_equal(rondo_plan_form_of(&q, algorithm, &form), exists);
+        if (exists)
+          form_check(&q, algorithm, NULL);
       }
+}
+
+// Machines with as many ranks, and with one more or less.
+static void forms_of_two_levels_agree_with_the_plans(void **state) {
+  (void)state;
+  struct rondo_plan_location locations[40];
+  for (uint32_t n = 2; n <= 40; n++)
+    for (uint32_t machines = 1; machines <= n; machines++) {
+      for (uint32_t i = 0; i < n; i++)
+        locations[i] = (struct rondo_plan_location){.machine = i % machines, .process = i};
+      struct rondo_plan_topology *t = rondo_plan_topology_create(locations, n);
+      assert_non_null(t);
+      struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE, .nranks = n, .bytes = 1000};
+      rondo_cost_query_place(&q, t);
+      for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
+        struct rondo_plan_form form;
+        if (!has_two_levels(algorithm))
+          continue;
+        bool exists = machines > 1 && machines < n;
+        assert_int_equal(rondo_plan_form_of(&q, algorithm, &form), exists);
+        assert_int_equal(rondo_cost_is_candidate(&q, algorithm), exists);
+        if (exists)
+          form_check(&q, algorithm, t);
+      }
+      rondo_plan_topology_destroy(t);
+    }
 }
 
 // Measured at 2 ranks, which have a core each, and at 4 and 8, which share two.
@@ -112,19 +150,22 @@ static void the_topology_says_what_ranks_share(void **state) {
   static const struct rondo_plan_location here[] = {{1, 0, 8}, {1, 0, 8}, {1, 0, 8}};
   static const struct rondo_plan_location processes[] = {{1, 0, 8}, {1, 1, 8}, {1, 2, 8}};
   static const struct rondo_plan_location machines[] = {{1, 0, 8}, {2, 1, 4}, {1, 2, 8}};
+  static const struct rondo_plan_location threads[] = {{1, 0, 8}, {2, 1, 4}, {1, 0, 8}};
   static const struct {
     const struct rondo_plan_location *locations;
-    int link;
+    int link, inner;
     uint32_t machines, cores, machine_ranks;
-  } cases[] = {{here, RONDO_COST_THREAD, 1, 8, 3},
-               {processes, RONDO_COST_SHARED_MEMORY, 1, 8, 3},
-               {machines, RONDO_COST_NETWORK, 2, 4, 2}};
+  } cases[] = {{here, RONDO_COST_THREAD, RONDO_COST_THREAD, 1, 8, 3},
+               {processes, RONDO_COST_SHARED_MEMORY, RONDO_COST_SHARED_MEMORY, 1, 8, 3},
+               {machines, RONDO_COST_NETWORK, RONDO_COST_SHARED_MEMORY, 2, 4, 2},
+               {threads, RONDO_COST_NETWORK, RONDO_COST_THREAD, 2, 4, 2}};
   struct rondo_cost_query q = {0};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct rondo_plan_topology *t = rondo_plan_topology_create(cases[i].locations, 3);
     assert_non_null(t);
     rondo_cost_query_place(&q, t);
     assert_int_equal(q.link, cases[i].link);
+    assert_int_equal(q.inner, cases[i].inner);
     assert_int_equal(q.machines, cases[i].machines);
     assert_int_equal(q.cores, cases[i].cores);
     assert_int_equal(q.machine_ranks, cases[i].machine_ranks);
@@ -133,6 +174,45 @@ static void the_topology_says_what_ranks_share(void **state) {
   rondo_cost_query_place(&q, NULL);
   assert_int_equal(q.link, RONDO_COST_THREAD);
   assert_int_equal(q.cores, 0);
+}
+
+// Inside machines by the rows of a binomial all-reduce, or of a reduce and a broadcast along a
+// line; between them by the line of the network.
+static void two_levels_take_the_sum_of_both(void **state) {
+  (void)state;
+  struct rondo_cost_model m = measured;
+  m.alone[RONDO_COST_NETWORK] = (struct rondo_cost_line){5000, 2};
+  struct rondo_cost_query q = query(32, 100, 8);
+  q.link = RONDO_COST_NETWORK;
+  q.machines = 4;
+  q.machine_ranks = 8;
+  struct rondo_cost_query inner = query(8, 100, 8);
+  double up_and_down = rondo_cost_predict(&m, &inner, RONDO_ALGORITHM_BINOMIAL);
+  assert_near(up_and_down, 6 * 200);
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_BINOMIAL_DOUBLING),
+              up_and_down + 2 * 5200);
+  // A ring parts the elements among the machines: 4 messages of 25 bytes in each round of the tree.
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_BINOMIAL_RING),
+              6 * 4 * (100 + 100 * 15.0 / 90) + 6 * 5050);
+  m.alone[RONDO_COST_THREAD] = (struct rondo_cost_line){70, 0};
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_DOUBLING), 2 * 7 * 70 + 2 * 5200);
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_RING), 2 * (7 + 3) * 70 + 6 * 5050);
+  q.cores = 2; // the ranks of a machine share them, the leaders do not
+  inner.cores = 2;
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_BINOMIAL_DOUBLING),
+              rondo_cost_predict(&m, &inner, RONDO_ALGORITHM_BINOMIAL) + 2 * 5200);
+}
+
+// Small all-reduces go between machines in log2 N hops, large ones with the least bytes.
+static void several_machines_are_chosen_two_levels(void **state) {
+  (void)state;
+  struct rondo_cost_query q = {RONDO_ALL_REDUCE, 64, 8, RONDO_COST_NETWORK, 8, 8, 8, 0};
+  for (q.inner = RONDO_COST_THREAD; q.inner <= RONDO_COST_SHARED_MEMORY; q.inner++) {
+    q.bytes = 8;
+    assert_true(rondo_plan_doubles_between(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
+    q.bytes = 64u << 20;
+    assert_true(rondo_plan_rings_between(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
+  }
 }
 
 // With many cores, and not one for each rank, the chain may take longer than the work.
@@ -170,7 +250,7 @@ static void choice_check(const struct rondo_cost_query *q) {
   struct rondo_plan_choice choice = rondo_cost_choose(&rondo_cost_defaults, q);
   assert_true(rondo_plan_exists(q->kind, choice.algorithm, q->nranks) && choice.time_ns > 0);
   for (int other = 0; other < RONDO_ALGORITHM_COUNT; other++)
-    if (rondo_cost_is_candidate(q->kind, other, q->nranks, q->bytes))
+    if (rondo_cost_is_candidate(q, other))
       assert_true(rondo_cost_predict(&rondo_cost_defaults, q, other) >= choice.time_ns);
 }
 
@@ -180,7 +260,8 @@ static void the_choice_is_the_least_of_the_candidates(void **state) {
     for (uint32_t n = 2; n <= (kind == RONDO_SEND_RECV ? 2 : 5000); n += 1 + n / 3)
       for (uint64_t bytes = 1; bytes < UINT64_MAX / 50; bytes *= 37)
         for (int link = 0; link < RONDO_COST_LINKS; link++)
-          choice_check(&(struct rondo_cost_query){kind, n, bytes, link, 1, n % 2 ? 2 : n, 0});
+          choice_check(&(struct rondo_cost_query){
+              kind, n, bytes, link, link == RONDO_COST_NETWORK ? n / 2 : 1, n % 2 ? 2 : n, 0, 0});
   struct rondo_cost_query q = query(8, 1100, 2);
   struct rondo_plan_choice choice = rondo_cost_choose(&measured, &q);
   assert_int_equal(choice.algorithm, RONDO_ALGORITHM_BINOMIAL);
@@ -205,26 +286,34 @@ static void chains_are_short_where_each_rank_has_a_core(void **state) {
   (void)state;
   for (int link = 0; link < RONDO_COST_LINKS; link++)
     for (uint32_t n = 2; n <= 4096; n++) {
-      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0};
+      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0, 0};
       struct rondo_plan_form form;
       int algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
-      assert_true(rondo_plan_form_of(RONDO_ALL_REDUCE, algorithm, n, 8, &form));
+      assert_true(rondo_plan_form_of(&q, algorithm, &form));
       assert_in_range(form.hops, 1, n <= 64 ? 14 : n <= 1024 ? 22 : 26);
     }
+}
+
+static bool is_candidate(int kind, int algorithm, uint32_t n, uint64_t bytes) {
+  const struct rondo_cost_query q = {.kind = kind, .nranks = n, .bytes = bytes};
+  return rondo_cost_is_candidate(&q, algorithm);
 }
 
 // A connector for each pair of many ranks is only made if it is asked for, or if there is no other
 // way.
 static void many_connectors_are_no_candidate(void **state) {
   (void)state;
-  assert_true(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 16, 8));
-  assert_false(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 19, 8));
-  assert_false(rondo_cost_is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 16, 262144));
-  assert_true(rondo_cost_is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 64, 1u << 30));
-  assert_false(rondo_cost_is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 65, 8));
-  assert_false(rondo_cost_is_candidate(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 65, 8));
-  assert_true(rondo_cost_is_candidate(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT, 4096, 1u << 30));
-  struct rondo_cost_query q = {RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0};
+  assert_true(is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 16, 8));
+  assert_false(is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 19, 8));
+  assert_false(is_candidate(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 16, 262144));
+  assert_true(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT, 16, 1u << 20));
+  assert_false(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT, 19, 8));
+  assert_false(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT, 16, 1u << 21));
+  assert_true(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 64, 1u << 30));
+  assert_false(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 65, 8));
+  assert_false(is_candidate(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 65, 8));
+  assert_true(is_candidate(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT, 4096, 1u << 30));
+  struct rondo_cost_query q = {RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0, 0};
   assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, RONDO_ALGORITHM_DIRECT);
 }
 
@@ -337,6 +426,9 @@ static void numbers_that_make_no_sense_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(forms_agree_with_the_plans),
+      cmocka_unit_test(forms_of_two_levels_agree_with_the_plans),
+      cmocka_unit_test(two_levels_take_the_sum_of_both),
+      cmocka_unit_test(several_machines_are_chosen_two_levels),
       cmocka_unit_test(time_is_the_chain_where_each_rank_has_a_core),
       cmocka_unit_test(time_is_the_work_where_ranks_share_cores),
       cmocka_unit_test(the_topology_says_what_ranks_share),

@@ -356,21 +356,20 @@ static json_t *candidates_json(const struct info_plan *p) {
   for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
     struct rondo_plan_form form;
     double time_ns = rondo_cost_predict(model, &p->query, algorithm);
-    if (!rondo_plan_form_of(p->query.kind, algorithm, p->query.nranks, p->bytes, &form))
+    if (!rondo_plan_form_of(&p->query, algorithm, &form))
       continue;
     size_t at = 0;
     while (at < json_array_size(all) &&
            json_real_value(json_object_get(json_array_get(all, at), "predicted_us")) <=
                time_ns / 1e3)
       at++;
-    json_array_insert_new(
-        all, at,
-        json_pack("{s:s, s:f, s:i, s:I, s:b, s:b}", "algorithm",
-                  rondo_plan_algorithm_name(algorithm), "predicted_us", time_ns / 1e3,
-                  "dependent_hops", (int)form.hops, "messages", (json_int_t)form.messages,
-                  "may_be_chosen",
-                  rondo_cost_is_candidate(p->query.kind, algorithm, p->query.nranks, p->bytes),
-                  "is_chosen", algorithm == p->choice.algorithm));
+    json_array_insert_new(all, at,
+                          json_pack("{s:s, s:f, s:i, s:I, s:b, s:b}", "algorithm",
+                                    rondo_plan_algorithm_name(algorithm), "predicted_us",
+                                    time_ns / 1e3, "dependent_hops", (int)form.hops, "messages",
+                                    (json_int_t)form.messages, "may_be_chosen",
+                                    rondo_cost_is_candidate(&p->query, algorithm), "is_chosen",
+                                    algorithm == p->choice.algorithm));
   }
   return all;
 }

@@ -42,8 +42,9 @@ struct tuner {
 
 // Whether the model predicts the algorithm.
 static bool is_predicted(int kind, int algorithm) {
+  const struct rondo_cost_query q = {.kind = kind, .nranks = 2};
   struct rondo_plan_form form;
-  return rondo_plan_form_of(kind, algorithm, 2, 0, &form);
+  return rondo_plan_form_of(&q, algorithm, &form);
 }
 
 static uint32_t algorithm_count(int kind) {
@@ -88,17 +89,19 @@ static void grid_make(struct tuner *t) {
 
 // The descriptor's count in bytes with which messages have `bytes`. 0: too large, or no candidate.
 static uint64_t cell_bytes(const struct rondo_cost_row *row, uint32_t ranks, uint32_t bytes) {
+  struct rondo_cost_query q = {.kind = row->kind, .nranks = ranks, .bytes = bytes};
   struct rondo_plan_form form;
   uint64_t count = bytes;
-  if (!rondo_plan_form_of(row->kind, row->algorithm, ranks, bytes, &form))
+  if (!rondo_plan_form_of(&q, row->algorithm, &form))
     return 0;
   if (form.bytes > 0)
     count = (uint64_t)((double)bytes * bytes / (double)form.bytes);
   if (count < sizes[0])
     count = sizes[0];
+  q.bytes = count;
   bool has_parts = rondo_plan_has_parts(row->kind);
   if (count * ranks * (has_parts ? ranks : 1) > MAX_JOB_BYTES ||
-      !rondo_cost_is_candidate(row->kind, row->algorithm, ranks, count))
+      !rondo_cost_is_candidate(&q, row->algorithm))
     return 0;
   return count;
 }
