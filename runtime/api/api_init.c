@@ -1,4 +1,6 @@
 // Creating and destroying contexts, and waiting for the other ranks of a job.
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "runtime/api/api_algorithms.h"
 #include "runtime/api/api_context.h"
@@ -30,11 +32,13 @@ int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *c
   const struct rondo_rank_request request = {.cfg = &completed,
                                              .manual = manual,
                                              .forced = &forced,
-                                             .model = model,
+                                             .model = &model,
                                              .job_extensions = extensions,
                                              .extension = &rondo_order_rank_extension,
                                              .on_timeout = rondo_report_timeout};
-  return rondo_rank_create(ctx, &request);
+  status = rondo_rank_create(ctx, &request);
+  free(model);
+  return status;
 }
 
 int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {

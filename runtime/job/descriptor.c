@@ -32,8 +32,6 @@ const char *rondo_descriptor_difference(const struct rondo_descriptor *a,
     return "root";
   if (a->nranks != b->nranks || a->first_rank != b->first_rank || a->last_rank != b->last_rank)
     return "group";
-  if (a->model != b->model)
-    return "cost model (RONDO_COST_MODEL)";
   if (a->topology != b->topology)
     return what_topology;
   if (a->algorithm != b->algorithm)

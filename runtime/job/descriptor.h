@@ -18,7 +18,6 @@ struct rondo_descriptor {
   uint16_t algorithm;  // enum rondo_algorithm
   uint16_t has_counts; // 1: an all-to-all-v with the same counts in each run
   uint64_t topology;   // its digest (daemon/plan/plan_topology.h)
-  uint64_t model;      // digest of the cost model; 0: the one that is compiled in
 };
 
 // True if the plan is known. Before that, algorithm, chunk_elems, slot_count and topology are 0.

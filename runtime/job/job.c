@@ -56,6 +56,7 @@ static void job_dispose(struct rondo_job *j) {
   free(j->gone);
   free(j->was_here);
   free(j->members);
+  free(j->own_model);
   free(j);
 }
 
@@ -89,6 +90,9 @@ static struct rondo_job *job_alloc(const struct rondo_job_request *request) {
   j->peer_timeout_ns = cfg->peer_timeout_ns;
   j->is_manual = request->member->is_manual;
   j->extensions = request->extensions;
+  j->own_model = *request->model;
+  j->model = j->own_model ? &j->own_model->model : NULL;
+  *request->model = NULL;
   pthread_mutex_init(&j->lock, NULL);
   rondo_condition_init(&j->attendance);
   rondo_condition_init(&j->written);
@@ -124,6 +128,16 @@ static void job_discard(struct rondo_job *j) {
     job_dispose(j);
 }
 
+// Warns if a further rank of this process has another cost model than the first.
+static void job_compare_model(const struct rondo_job *j, const struct rondo_job_request *request) {
+  const struct rondo_cost_file *model = *request->model;
+  if (model && (!j->own_model || j->own_model->model.digest != model->model.digest))
+    rondo_log(RONDO_LOG_WARN,
+              "init: rank %u: its cost model (RONDO_COST_MODEL) is not used: the first rank of the "
+              "job in this process has another one",
+              request->cfg->rank);
+}
+
 // Adds a rank to a job that this process has joined.
 static int job_add(struct rondo_job *j, const struct rondo_job_request *request) {
   const struct rondo_config *cfg = request->cfg;
@@ -144,6 +158,7 @@ static int job_add(struct rondo_job *j, const struct rondo_job_request *request)
   int status = rondo_transports_add_device(&j->transports, cfg, device, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: rank %u: %s", cfg->rank, why);
+  job_compare_model(j, request);
   if (!j->membership)
     return RONDO_SUCCESS;
   const struct rondo_topology_place place = rondo_processes_place(device);

@@ -18,6 +18,7 @@
 #include <sys/queue.h>
 
 #include "daemon/driver/driver.h"
+#include "daemon/plan/cost_file.h"
 #include "runtime/job/member_list.h"
 #include "runtime/job/members.h"
 #include "runtime/transport/transports.h"
@@ -83,8 +84,9 @@ struct rondo_job {
   uint32_t simulated_process; // tests: number of the process that is simulated; else 0
   uint32_t rank_count;
   uint32_t member_count;
-  uint32_t cores;     // that this process could use when its first rank joined
-  uint32_t is_manual; // tests: no threads
+  uint32_t cores;                    // that this process could use when its first rank joined
+  uint32_t is_manual;                // tests: no threads
+  struct rondo_cost_file *own_model; // of the first rank in this process, or null
   const struct rondo_job_extension *const *extensions; // ends with null
   void *comms, *views;                       // state of runtime/order/ and of runtime/observe/
   pthread_mutex_t lock;                      // guards all below; taken before a rank's own lock
@@ -96,6 +98,9 @@ struct rondo_job {
   struct rondo_member_lists lists;           // the groups that ranks here have made or used
   const struct rondo_member_list *world;     // all ranks of the job
   struct rondo_transports transports;
+  // Decides algorithms; null: the one that is compiled in. That of rank 0 once the roster is known;
+  // own_model before, and in a job of one process.
+  const struct rondo_cost_model *model;
   // Device work (device_work.h).
   struct rondo_communicator *unwritten; // list of communicators with writes to devices
   pthread_cond_t written;               // broadcast when a thread has written for a communicator
@@ -123,6 +128,9 @@ struct rondo_job_request {
   struct rondo_member *member;
   uint32_t simulated_process;
   const struct rondo_job_extension *const *extensions; // ends with null; lasts for ever
+  // The file of RONDO_COST_MODEL, or null. The job takes it and writes null, if this is the first
+  // rank in this process.
+  struct rondo_cost_file **model;
 };
 
 // Joins the job that the configuration names. The first rank in this process creates it. Returns

@@ -141,16 +141,32 @@ static void members_remove(struct rondo_members *m, struct losses *l,
 
 // ------------------------------------------------------------------- roster ---
 
+// Reads the cost model of rank 0. False if it is malformed: `text` says how.
+static bool members_read_model(struct rondo_members *m, const struct rondo_roster *roster,
+                               char *text) {
+  struct rondo_roster_entry entry;
+  char why[RONDO_COST_WHY_BYTES];
+  if (roster->process_of[0] == RONDO_ROSTER_NOBODY)
+    return true;
+  rondo_roster_entry_get(roster, roster->process_of[0], &entry);
+  if (rondo_members_entry_model(entry.bytes, entry.size, &m->model, why))
+    return true;
+  (void)snprintf(text, RONDO_MEMBERS_TEXT_BYTES, "the cost model of rank 0 %s", why);
+  return false;
+}
+
 // The roster has come: other processes can be reached.
 static void members_meet(struct rondo_members *m) {
   const struct rondo_roster *roster = m->core ? rondo_membership_roster(m->core) : NULL;
+  char text[RONDO_MEMBERS_TEXT_BYTES] = "the roster is malformed, or there is no memory for it";
   if (!roster || m->topology)
     return;
   m->self = rondo_membership_self(m->core);
   m->topology = rondo_members_entry_topology(roster);
-  if (m->topology && rondo_mesh_meet(m->mesh, m->self, m->topology))
+  if (m->topology && members_read_model(m, roster, text) &&
+      rondo_mesh_meet(m->mesh, m->self, m->topology))
     return;
-  members_fail(m, RONDO_LOST_BROKE, "the roster is malformed, or there is no memory for it");
+  members_fail(m, RONDO_LOST_BROKE, text);
   rondo_membership_actions_clear(&m->actions);
   rondo_membership_destroy(m->core);
   m->core = NULL;
@@ -368,6 +384,8 @@ static const struct rondo_mesh_events mesh_events = {.control = on_control,
 // Makes the JOIN of this process. `bytes` and `*ranges` belong to the caller. False without memory.
 static bool members_join_make(struct rondo_members *m, uint8_t bytes[RONDO_ROSTER_ENTRY_BYTES],
                               struct rondo_rank_range **ranges, struct rondo_join *join) {
+  bool has_model = m->me.ranks[0] == 0 && m->events.model;
+  const struct rondo_cost_model *model = has_model ? m->events.model(m->arg) : NULL;
   *ranges = malloc(m->me.rank_count * sizeof **ranges);
   if (!*ranges)
     return false;
@@ -375,7 +393,7 @@ static bool members_join_make(struct rondo_members *m, uint8_t bytes[RONDO_ROSTE
                               .machine = m->me.machine[0],
                               .rank_count = m->cfg.rank_count,
                               .range_count = rondo_members_entry_ranges(&m->me, *ranges),
-                              .size = rondo_members_entry_write(&m->me, bytes),
+                              .size = rondo_members_entry_write(&m->me, model, bytes),
                               .bytes = bytes};
   return true;
 }
@@ -548,6 +566,10 @@ static const struct rondo_topology *members_topology(struct rondo_members *m) {
   return members_are_known(m) ? m->topology : NULL;
 }
 
+static const struct rondo_cost_model *members_model(struct rondo_members *m) {
+  return members_are_known(m) && m->model ? &m->model->model : NULL;
+}
+
 static int members_process_get(struct rondo_members *m, uint32_t process,
                                struct rondo_members_process *out) {
   if (!members_are_known(m) || process >= m->process_count)
@@ -623,6 +645,7 @@ static void members_free(struct rondo_members *m) {
   rondo_membership_actions_fini(&m->actions);
   rondo_membership_destroy(m->core);
   rondo_topology_destroy(m->topology);
+  free(m->model);
   rondo_wire_member_fini(&m->me);
   free(m->here);
   free(m->lost);
@@ -747,6 +770,7 @@ static const struct rondo_members_calls members_calls = {.is_needed = members_is
                                                          .process_of = members_process_of,
                                                          .is_same_machine = members_is_same_machine,
                                                          .topology = members_topology,
+                                                         .model = members_model,
                                                          .process_get = members_process_get,
                                                          .address_of = members_address_of,
                                                          .send = members_send,

@@ -21,6 +21,7 @@
 
 #include "runtime/net/mesh.h"
 
+struct rondo_cost_model;
 struct rondo_members;
 struct rondo_topology;
 struct rondo_topology_place;
@@ -61,6 +62,10 @@ struct rondo_members_events {
   // this process could not join, `roster` is not called and every other rank is lost; the same if
   // the others have given up this process, or it cannot reach a majority of the keepers.
   void (*lost)(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason, const char *text);
+  // Asks for the cost model of this process; null: it has none. Called, also before `start`
+  // returns, if rank 0 is here: its model is that of the job. The model does not change until
+  // `stop`.
+  const struct rondo_cost_model *(*model)(void *arg);
 };
 
 // Tests replace these calls before they make any rank.
@@ -94,6 +99,9 @@ struct rondo_members_calls {
   bool (*is_same_machine)(struct rondo_members *members, uint32_t process);
   // Where each rank is; null before `roster`. Valid until `stop`. May be null.
   const struct rondo_topology *(*topology)(struct rondo_members *members);
+  // The cost model of the job; null: it has none, or before `roster`. Valid until `stop`. May be
+  // null.
+  const struct rondo_cost_model *(*model)(struct rondo_members *members);
   // Returns RONDO_SUCCESS or RONDO_ERR_UNKNOWN.
   int (*process_get)(struct rondo_members *members, uint32_t process,
                      struct rondo_members_process *out);

@@ -1,8 +1,12 @@
 // The root's gathering (gather.h) as the root of the mesh calls it.
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "runtime/job/gather.h"
 #include "runtime/job/members.h"
 #include "runtime/job/members_entry.h"
 #include "runtime/net/job_root.h"
+#include <rondo/status.h>
 
 struct members_gather {
   struct rondo_gather *gather;
@@ -29,11 +33,30 @@ static void members_gather_destroy(void *gather) {
   free(g);
 }
 
+// Rejects a JOIN with a cost model that cannot be read; else returns null.
+static struct rondo_shared_bytes *join_refuse_model(const void *bytes, size_t size) {
+  struct rondo_joined reply = {.status = RONDO_ERR_INVALID};
+  struct rondo_join join;
+  struct rondo_cost_file *model = NULL;
+  char why[RONDO_COST_WHY_BYTES];
+  if (!rondo_membership_join_decode(bytes, size, &join) ||
+      rondo_members_entry_model(join.bytes, join.size, &model, why)) {
+    free(model);
+    return NULL;
+  }
+  (void)snprintf(reply.text, sizeof reply.text, "its cost model %s", why);
+  return rondo_membership_joined_encode(RONDO_MEMBERSHIP_REJECTED, &reply);
+}
+
 static struct rondo_shared_bytes *members_gather_receive(void *gather, const void *bytes,
                                                          size_t size, uint64_t now_ns,
                                                          uint64_t *who) {
   struct members_gather *g = gather;
   struct rondo_join join;
+  struct rondo_shared_bytes *rejection = join_refuse_model(bytes, size);
+  *who = 0;
+  if (rejection)
+    return rejection;
   struct rondo_shared_bytes *reply = rondo_gather_receive(g->gather, bytes, size, now_ns);
   bool has_joined = reply && *reply->bytes == RONDO_MEMBERSHIP_JOINED &&
                     rondo_membership_join_decode(bytes, size, &join);

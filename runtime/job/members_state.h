@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
+#include "daemon/plan/cost_file.h"
 #include "runtime/job/members.h"
 #include "runtime/job/membership.h"
 #include "runtime/net/wire.h"
@@ -52,6 +53,7 @@ struct rondo_members {
   // after.
   uint32_t self;
   struct rondo_topology *topology;
+  struct rondo_cost_file *model; // of the job; null: it has none
 
   // The control thread's own.
   struct rondo_wire_member me;

@@ -7,7 +7,7 @@
 
 // ------------------------------------------------------------------- offers ---
 
-_Static_assert(sizeof(struct rondo_message_offers) == 120, "sent between processes");
+_Static_assert(sizeof(struct rondo_message_offers) == 112, "sent between processes");
 _Static_assert(sizeof(struct rondo_message_detach) == 32, "sent between processes");
 
 static size_t offers_bytes(const struct rondo_message_offers *head) {
@@ -44,7 +44,7 @@ bool rondo_message_offers_decode(const void *bytes, size_t size, uint32_t rank_c
 
 // ---------------------------------------------------------------- agreement ---
 
-_Static_assert(sizeof(struct rondo_message_entry) == 144, "sent between processes");
+_Static_assert(sizeof(struct rondo_message_entry) == 136, "sent between processes");
 _Static_assert(sizeof(struct rondo_message_members) == 24, "sent between processes");
 _Static_assert(sizeof(struct rondo_member_range) == 12, "sent between processes");
 

@@ -220,10 +220,24 @@ static void roster_give_up(struct rondo_job *job) {
       rank_lose(job, r, 0);
 }
 
+// Takes the cost model of rank 0, so that all ranks choose the same algorithms.
+static void job_take_model(struct rondo_job *job) {
+  const struct rondo_cost_model *own = job->model;
+  if (!rondo_members_calls->model)
+    return;
+  job->model = rondo_members_calls->model(job->membership);
+  if (own && (!job->model || job->model->digest != own->digest))
+    rondo_log(RONDO_LOG_WARN,
+              "the cost model of this process (RONDO_COST_MODEL) is not used: rank 0, whose model "
+              "the job uses, has %s",
+              job->model ? "another one" : "none");
+}
+
 static void on_roster(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   job->roster = RONDO_ROSTER_KNOWN;
+  job_take_model(job);
   bool has_memory = processes_create(job) == RONDO_SUCCESS;
   if (has_memory)
     rondo_match_entries_visit(job, rondo_match_plan_all); // before others are told of them
@@ -236,7 +250,14 @@ static void on_roster(void *arg) {
   rondo_job_unlock(job);
 }
 
-const struct rondo_members_events rondo_job_members_events = {on_roster, on_receive, on_lost};
+// Without the lock: it was set before the members began.
+static const struct rondo_cost_model *on_model(void *arg) {
+  const struct rondo_job *job = arg;
+  return job->own_model ? &job->own_model->model : NULL;
+}
+
+const struct rondo_members_events rondo_job_members_events = {on_roster, on_receive, on_lost,
+                                                              on_model};
 
 // --------------------------------------------------------------- transports ---
 

@@ -44,7 +44,6 @@ struct rondo_descriptor rondo_registration_descriptor(const struct rondo_registr
       .first_sequence = r->shape.first_sequence,
       .algorithm = (uint16_t)(has_plan ? r->shape.algorithm : 0),
       .has_counts = r->desc->kind == RONDO_ALL_TO_ALL_V && r->desc->send_counts != NULL,
-      .model = r->shape.model,
       .topology = has_plan ? rondo_plan_topology_digest(r->shape.topology) : 0};
 }
 

@@ -18,7 +18,7 @@
 
 #define RONDO_ROSTER_NOBODY UINT32_MAX
 #define RONDO_ROSTER_MAX_BYTES (UINT32_C(256) << 20)
-#define RONDO_ROSTER_ENTRY_BYTES 4096u // most of one process's own bytes
+#define RONDO_ROSTER_ENTRY_BYTES 26624u // most of one process's own bytes (members_entry.h)
 
 // The ranks first, first + stride, … of a process.
 struct rondo_rank_range {

@@ -94,7 +94,6 @@ static void rank_free(struct rondo_rank *rank) {
     free(record);
   }
   rondo_groups_free(rank);
-  free(rank->model);
   if (rank->event_fd >= 0)
     close(rank->event_fd);
   pthread_mutex_destroy(&rank->comms_lock);
@@ -131,7 +130,8 @@ static int rank_join(struct rondo_rank *rank, const struct rondo_rank_request *r
   const struct rondo_job_request joining = {.cfg = &rank->cfg,
                                             .member = &rank->member,
                                             .simulated_process = rank->manual.process,
-                                            .extensions = request->job_extensions};
+                                            .extensions = request->job_extensions,
+                                            .model = request->model};
   int status = rondo_job_join(&joining, &rank->job);
   if (status != RONDO_SUCCESS)
     return status;
@@ -165,17 +165,14 @@ static void rank_drive_callbacks(void *owner) {
 
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request *request) {
   struct rondo_rank *rank = rondo_memory_alloc(sizeof *rank);
-  if (!rank) {
-    free(request->model);
+  if (!rank)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
-  }
   rank->cfg = *request->cfg;
   rank->member.rank = request->cfg->rank;
   rank->member.is_manual = request->manual && !request->manual->has_threads;
   if (request->manual)
     rank->manual = *request->manual;
   rank->forced = *request->forced;
-  rank->model = request->model;
   rank->extension = request->extension;
   rank->on_timeout = request->on_timeout;
   rank->event_fd = -1;

@@ -66,9 +66,7 @@ struct rondo_rank {
   struct rondo_member member; // the rank as its job sees it
   struct rondo_context ctx;   // its handle
   uint32_t closing;
-  // Both as in struct rondo_rank_request.
-  struct rondo_forced forced;
-  struct rondo_cost_file *model;
+  struct rondo_forced forced; // as in struct rondo_rank_request
   struct rondo_manual manual;
   pthread_mutex_t stream_lock; // guards entries of streams; not held while runs are enqueued there
   pthread_cond_t stream_given; // a thread has ended its claim of an entry
@@ -122,9 +120,8 @@ struct rondo_rank_request {
   // daemons with rondo_host_block_drive, to which it passes a time of its own), takes completions
   // (rondo_rank_service) and calls callbacks (rondo_callbacks_fire).
   const struct rondo_manual *manual;
-  const struct rondo_forced *forced; // algorithms
-  // Decides other algorithms; null: rondo_cost_defaults. Now belongs to the rank.
-  struct rondo_cost_file *model;
+  const struct rondo_forced *forced;                       // algorithms
+  struct rondo_cost_file **model;                          // as of struct rondo_job_request
   const struct rondo_job_extension *const *job_extensions; // as of struct rondo_job_request
   const struct rondo_rank_extension *extension;
   // Called when a wait for a run has timed out after `timeout_ns`.

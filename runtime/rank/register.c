@@ -467,7 +467,8 @@ static void registration_shape(struct rondo_registration *r) {
     limits.payload_limit = rank->cfg.connector_bytes / PAYLOAD_SHARE + 1;
   limits.topology = r->shape.topology;
   limits_place(rank, &limits);
-  limits.model = rank->model ? &rank->model->model : NULL;
+  if (limits.topology)
+    limits.model = rank->job->model;
   r->shape = rondo_shape_make(r->desc, r->nranks, &limits);
 }
 

@@ -11,8 +11,7 @@
 
 struct rondo_shape {
   int kind, dtype, algorithm;
-  int rule;       // why this algorithm: enum rondo_plan_rule
-  uint64_t model; // digest of the cost model that chose it
+  int rule; // why this algorithm: enum rondo_plan_rule
   uint32_t nranks, root;
   uint32_t blocks; // that take part
   uint32_t chunk_elems;

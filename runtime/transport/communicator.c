@@ -66,7 +66,6 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   struct rondo_plan_choice choice = shape_choose(desc, nranks, limits);
   shape.algorithm = choice.algorithm;
   shape.rule = choice.rule;
-  shape.model = limits->model ? limits->model->digest : 0;
   shape.topology = limits->topology;
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
   int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING &&

@@ -1,5 +1,6 @@
 // Every payload that comes over a socket is read or refused; what is read is written back as it
-// was.
+// was. So is the cost model of a process.
+#include "runtime/job/members_entry.h"
 #include "runtime/net/wire.h"
 #include "tests/support/fuzz.h"
 
@@ -72,16 +73,69 @@ static void read_head(const uint8_t *data, size_t size) {
   }
 }
 
+// An entry. A model that is read is one by which a choice can be made.
+static void read_entry(const uint8_t *data, uint32_t size) {
+  static const struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE, .nranks = 9, .bytes = 5000};
+  char why[RONDO_COST_WHY_BYTES] = "";
+  struct rondo_cost_file *file;
+  if (!rondo_members_entry_model(data, size, &file, why))
+    RONDO_FUZZ_CHECK(why[0] && !file);
+  else if (file)
+    RONDO_FUZZ_CHECK(rondo_cost_choose(&file->model, &q).time_ns >= 0);
+  free(file);
+}
+
+static void take_row(struct rondo_fuzz_input *in, struct rondo_cost_row *row) {
+  row->link = (uint8_t)rondo_fuzz_take(in, 1);
+  row->kind = (uint8_t)rondo_fuzz_take(in, 1);
+  row->algorithm = (uint8_t)rondo_fuzz_take(in, 1);
+  for (uint32_t i = 0; i < RONDO_COST_MAX_RANKS; i++)
+    for (uint32_t k = 0; k < RONDO_COST_MAX_SIZES; k++)
+      row->message_ns[i][k] = (float)rondo_fuzz_take(in, 1) - 1;
+}
+
+// Any model, with a right checksum.
+static void read_model(const uint8_t *data, size_t size) {
+  static const struct rondo_wire_member member = {.host = "a", .local = "b"};
+  static uint8_t bytes[RONDO_ROSTER_ENTRY_BYTES];
+  static struct rondo_cost_file file;
+  struct rondo_fuzz_input in = {data, size};
+  struct rondo_cost_model *m = &file.model;
+  memset(&file, 0, sizeof file);
+  m->rows = file.rows;
+  m->cores = (uint32_t)rondo_fuzz_take(&in, 1);
+  m->rank_points = (uint32_t)rondo_fuzz_take(&in, 1) % (RONDO_COST_MAX_RANKS + 1);
+  m->size_points = (uint32_t)rondo_fuzz_take(&in, 1) % (RONDO_COST_MAX_SIZES + 1);
+  m->row_count = (uint32_t)rondo_fuzz_take(&in, 1) % 8;
+  for (uint32_t i = 0; i < RONDO_COST_MAX_RANKS; i++)
+    m->ranks[i] = (uint32_t)rondo_fuzz_take(&in, 1);
+  for (uint32_t k = 0; k < RONDO_COST_MAX_SIZES; k++)
+    m->sizes[k] = (uint32_t)rondo_fuzz_take(&in, 2);
+  for (uint32_t i = 0; i < m->row_count; i++)
+    take_row(&in, &file.rows[i]);
+  for (int link = 0; link < RONDO_COST_LINKS; link++)
+    m->alone[link] = m->shared[link] = (struct rondo_cost_line){1, (float)rondo_fuzz_take(&in, 1)};
+  read_entry(bytes, rondo_members_entry_write(&member, m, bytes));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static void (*const readers[])(struct rondo_wire_reader *, struct rondo_wire_writer *) = {
       read_hello, read_member, read_loss, read_numbers};
   if (size == 0 || size > BYTES)
     return 0;
-  uint8_t which = data[0] % 5;
+  uint8_t which = data[0] % 7;
   data++;
   size--;
   if (which == 4) {
     read_head(data, size);
+    return 0;
+  }
+  if (which == 5) {
+    read_model(data, size);
+    return 0;
+  }
+  if (which == 6) {
+    read_entry(data, (uint32_t)size);
     return 0;
   }
   struct rondo_wire_reader r = {data, size, 0};

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/plan/cost_file.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
@@ -125,42 +124,6 @@ static void algorithms_that_differ_are_a_mismatch(void **state) {
   assert_true(rondo_test_log_has("mismatch of id 79 in its algorithm: rank "));
   assert_true(rondo_test_log_has("by tree"));
   assert_true(rondo_test_log_has("by doubling"));
-  rondo_test_job_close(&job);
-}
-
-// The model is read from the environment when a rank begins.
-static void cost_models_that_differ_are_a_mismatch(void **state) {
-  (void)state;
-  static struct rondo_cost_file model;
-  static char text[RONDO_COST_FILE_BYTES];
-  static const char path[] = "failure-cost-model";
-  struct rondo_collective coll[3];
-  const struct rondo_collective_desc d = sum_of(80, 16);
-  model.model = rondo_cost_defaults;
-  model.model.row_count = 0;
-  size_t length = rondo_cost_file_print(&model, text);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  assert_int_equal(fwrite(text, 1, length, file), length);
-  assert_int_equal(fclose(file), 0);
-  memset(&job, 0, sizeof job);
-  job.ranks = 3;
-  assert_int_equal(rondo_unique_id_create(&job.id), RONDO_SUCCESS);
-  for (uint32_t r = 0; r < 3; r++) {
-    const struct rondo_config c = rondo_test_job_config(&job, r, NULL);
-    (void)setenv("RONDO_COST_MODEL", r == 1 ? path : "", 1);
-    assert_int_equal(rondo_init(&job.ctx[r], &c), RONDO_SUCCESS);
-  }
-  (void)unsetenv("RONDO_COST_MODEL");
-  (void)unlink(path);
-  rondo_test_log_clear();
-  for (uint32_t r = 0; r < 3; r++) {
-    coll[r] = enter(r, &d);
-    submit(r, coll[r]);
-  }
-  for (uint32_t r = 0; r < 3; r++)
-    assert_int_equal(end_of(r, coll[r]), RONDO_ERR_MISMATCH);
-  assert_true(rondo_test_log_has("mismatch of id 80 in its cost model (RONDO_COST_MODEL): rank "));
   rondo_test_job_close(&job);
 }
 
@@ -569,7 +532,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("failure", every_mismatch_ends_the_runs_of_all_ranks),
       RONDO_NAMED_TEST("failure", algorithms_that_differ_are_a_mismatch),
-      RONDO_NAMED_TEST("failure", cost_models_that_differ_are_a_mismatch),
       RONDO_NAMED_TEST("failure", groups_that_differ_are_a_mismatch),
       RONDO_NAMED_TEST("failure", after_a_mismatch_the_id_can_be_registered_again),
       RONDO_NAMED_TEST("failure", abort_ends_runs_that_hang),
