@@ -148,6 +148,45 @@ def check_ops():
     assert "recv copy, chunk 2 and the next 1, from rank 2" in text, text
 
 
+def check_machines():
+    """Several machines: candidates over two levels, and what machines send to each other."""
+    for machines, each in ((2, 1), (2, 2), (3, 2), (4, 4), (5, 8), (8, 8)):
+        ranks, size = machines * each, 48 * 5 * 7 * 64
+        for options in ((), ("--in-turn",), ("--link", "shared_memory", "--cores", 2)):
+            place = ("--machines", machines, *options)
+            found = plan("all_reduce", ranks, size, *place)
+            names = [c["algorithm"] for c in found["candidates"]]
+            two_levels = each > 1
+            assert ("chain+ring" in names, "binomial+doubling" in names) == (two_levels,) * 2, names
+            assert found["machines"] == machines and found["verified"] is True, found
+            sent = {}
+            for candidate in found["candidates"]:
+                forced = plan("all_reduce", ranks, size, *place, "--algo", candidate["algorithm"])
+                assert forced["verified"] is True, forced
+                cost = forced["cost"]
+                assert cost["dependent_hops"] == candidate["dependent_hops"], forced
+                assert cost["machine_bytes"] == candidate["machine_bytes"], forced
+                sent[candidate["algorithm"]] = candidate["machine_bytes"]
+            assert sent["ring"] == 2 * (ranks - 1) * (size // ranks), sent
+            if each > 1:
+                assert sent["chain+ring"] == 2 * (machines - 1) * (size // machines), sent
+                assert sent["binomial+ring"] == sent["chain+ring"] < sent["ring"], sent
+            if each > 1 and machines & (machines - 1) == 0:
+                assert sent["chain+doubling"] == size * (machines.bit_length() - 1), sent
+    found = plan("all_reduce", 64, 8, "--machines", 8)
+    assert found["algorithm"] in ("chain+doubling", "binomial+doubling"), found
+    assert found["cost"]["choose_us"] < 100, found
+    text = run("all_reduce", 64, 8, "--machines", 8, "--cores", 3).stdout
+    assert ("if all ranks of a machine share 3 cores; ranks are on 8 machines, and there threads "
+            "of one process" in text), text
+    assert "a machine sends 24 B " in text, text
+    assert plan("all_reduce", 8, 8)["candidates"][0]["machine_bytes"] == 0
+    # 7 ranks on 3 machines: 0-2, 3-4, 5-6 and 0 3 6, 1 4, 2 5.
+    for options, peer in (((), 1), (("--in-turn",), 3)):
+        ops = plan("all_reduce", 7, 8, "--machines", 3, "--algo", "chain+doubling", *options)["ops"]
+        assert ops[0]["from"] == [peer], ops
+
+
 def check_refusals():
     for wanted, arguments in [
         ("'sum' is no kind of collective: all_reduce, ", ("sum", 2, 8)),
@@ -164,6 +203,9 @@ def check_refusals():
         ("all_reduce has no root", ("all_reduce", 2, 8, "--root", 0)),
         ("three arguments are needed: KIND RANKS BYTES", ("all_reduce", 2)),
         ("one argument too many: '9'", ("all_reduce", 2, 8, 9)),
+        ("--machines '3' is more than RANKS", ("all_reduce", 2, 8, "--machines", 3)),
+        ("--link says how ranks of one machine reach each other: not network with --machines",
+         ("all_reduce", 4, 8, "--machines", 2, "--link", "network")),
         ("reduce has no algorithm 'doubling'", ("reduce", 4, 8, "--algo", "doubling")),
         ("all_reduce has no algorithm 'best'", ("all_reduce", 4, 8, "--algo", "best")),
     ]:
@@ -179,4 +221,5 @@ check_choice()
 check_hops()
 check_algorithms()
 check_ops()
+check_machines()
 check_refusals()

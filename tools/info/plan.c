@@ -16,40 +16,26 @@
 #include "daemon/plan/cost.h"
 #include "daemon/plan/cost_file.h"
 #include "daemon/plan/verify.h"
-#include "daemon/plan/verify_shape.h"
+#include "tools/info/plan_cost.h"
 #include "tools/kit/clock.h"
 #include "tools/kit/options.h"
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
-#define BUILDS 1000u // timed
-#define LOOPS 2u     // that the verifier executes, so that it sees one loop follow another
-#define WHY_BYTES 160
+#define CHOICES 1000u // timed
+#define LOOPS 2u      // that the verifier executes, so that it sees one loop follow another
+#define WHY_BYTES 224
 #define MAX_PARTS                                                                                  \
   1024u // the most ranks if a loop has several chunks: each pair may have a connector
-
-// What a plan costs, from the plans of all ranks of the group. A run is taken as one loop, as in
-// docs/algorithms.md.
-struct info_plan_cost {
-  // Messages of the longest chain in which each waits for the one before. A message waits for those
-  // that its sender has sent or received before, and for those that its receiver has received
-  // before: a rank sends one message at a time, and receives one at a time.
-  uint32_t dependent_hops;
-  uint32_t sends;         // messages of this rank
-  uint64_t bytes;         // in those messages
-  uint32_t state_bytes;   // memory of the plan: its ops and its peers
-  uint64_t scratch_bytes; // of a block
-  double build_us;        // time to build the plan, the least of many
-  double choose_us;       // time to choose its algorithm, the least of many
-};
 
 // By which algorithms are chosen.
 static const struct rondo_cost_model *model = &rondo_cost_defaults;
 
 struct info_plan {
-  struct rondo_plan_request request; // whose plan
-  struct rondo_cost_query query;     // what the choice is made for
-  uint64_t bytes;                    // that the descriptor counts
+  struct rondo_plan_request request; // whose plan; the topology is null for one machine
+  struct rondo_plan_topology *topology;
+  struct rondo_cost_query query; // what the choice is made for
+  uint64_t bytes;                // that the descriptor counts
   struct rondo_plan_choice choice;
   struct rondo_plan *plans; // of all ranks
   struct info_plan_cost cost;
@@ -57,200 +43,15 @@ struct info_plan {
   struct rondo_plan_verify_report report; // the first fault, if there is one
 };
 
-// Chunk `k` of those that execution `i` of an op handles.
-static uint32_t op_chunk(const struct rondo_plan *plan, const struct rondo_plan_op *op, uint32_t i,
-                         uint32_t k) {
-  uint64_t at = op->first_chunk + (uint64_t)i * op->chunk_stride + k;
-  return (uint32_t)(at % plan->chunk_count);
-}
-
-// ------------------------------------------------------------- dependent hops ---
-
-// The messages from one rank to another: the place of each in its chain. Taken in their order.
-struct connector {
-  uint32_t *places;
-  uint32_t sent, taken;
-};
-
-struct rank {
-  uint32_t op, execution;  // where it stands
-  uint32_t sent, received; // place of the last message that it has sent, received
-  struct connector *from;  // by the index of the recv peer
-};
-
-// The plans of a group, executed on nothing but the places of messages.
-struct simulation {
-  const struct rondo_plan *plans;
-  uint32_t n;
-  struct rank *ranks;
-};
-
-static uint32_t later_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-// Null: the peer does not receive from `rank`.
-static struct connector *connector_to(const struct simulation *s, uint32_t rank, uint32_t to) {
-  const struct rondo_plan *peer = &s->plans[to];
-  uint32_t index = rondo_plan_verify_peer_find(peer, &peer->recv, peer->recv.count, rank);
-  return index < peer->recv.count ? &s->ranks[to].from[index] : NULL;
-}
-
-// Adds one message. Returns false if there is no memory.
-static bool message_send(struct connector *c, uint32_t place) {
-  if (!(c->sent & (c->sent + 1))) {
-    uint32_t *places = realloc(c->places, 2 * (c->sent + (size_t)1) * sizeof *places);
-    if (!places)
-      return false;
-    c->places = places;
-  }
-  c->places[c->sent++] = place;
-  return true;
-}
-
-// Executes the next repeat of an op, unless it waits for a message. Returns 1 if it did, 0 if it
-// waits or the plan has ended, -1 if there is no memory.
-static int rank_step(struct simulation *s, uint32_t rank) {
-  struct rank *r = &s->ranks[rank];
-  const struct rondo_plan *plan = &s->plans[rank];
-  if (r->op == plan->op_count)
-    return 0;
-  const struct rondo_plan_op *op = &plan->ops[r->op];
-  uint32_t walked = r->execution * op->peer_stride;
-  if (op->primitive & RONDO_PRIM_RECV) {
-    struct connector *c = &r->from[op->recv_peer + walked];
-    if (c->taken == c->sent)
-      return 0;
-    r->received = later_of(c->places[c->taken++], r->received + 1);
-  }
-  if (op->primitive & RONDO_PRIM_SEND) {
-    struct connector *c =
-        connector_to(s, rank, rondo_plan_peer(plan, &plan->send, op->send_peer + walked));
-    r->sent = later_of(r->sent, r->received) + 1;
-    if (c && !message_send(c, r->sent))
-      return -1;
-  }
-  if (++r->execution == op->repeat) {
-    r->execution = 0;
-    r->op++;
-  }
-  return 1;
-}
-
-// Returns the last place in any chain, or -1 if there is no memory.
-static int64_t simulation_run(struct simulation *s) {
-  uint32_t last = 0;
-  bool progressed = true;
-  while (progressed) {
-    progressed = false;
-    for (uint32_t r = 0; r < s->n; r++) {
-      int step = rank_step(s, r);
-      for (; step > 0; step = rank_step(s, r))
-        progressed = true;
-      if (step < 0)
-        return -1;
-      last = later_of(last, s->ranks[r].received);
-    }
-  }
-  return last;
-}
-
-static bool simulation_init(struct simulation *s) {
-  s->ranks = calloc(s->n, sizeof *s->ranks);
-  bool has_memory = s->ranks != NULL;
-  for (uint32_t r = 0; r < s->n && has_memory; r++) {
-    s->ranks[r].from = calloc(s->plans[r].recv.count + 1, sizeof *s->ranks[r].from);
-    has_memory = s->ranks[r].from != NULL;
-  }
-  return has_memory;
-}
-
-static void simulation_fini(struct simulation *s) {
-  for (uint32_t r = 0; s->ranks && r < s->n; r++) {
-    for (uint32_t i = 0; s->ranks[r].from && i < s->plans[r].recv.count; i++)
-      free(s->ranks[r].from[i].places);
-    free(s->ranks[r].from);
-  }
-  free(s->ranks);
-}
-
-static int64_t hops_count(const struct rondo_plan *plans, uint32_t n) {
-  struct simulation s = {.plans = plans, .n = n};
-  int64_t hops = simulation_init(&s) ? simulation_run(&s) : -1;
-  simulation_fini(&s);
-  return hops;
-}
-
-// ---------------------------------------------------------------- one rank -----
-
-// Bytes of chunk `k`: all chunks have what the descriptor counts, except that some plans of an
-// all-reduce part it among the ranks.
-static uint64_t chunk_bytes(const struct rondo_plan_request *q, const struct rondo_plan *plan,
-                            uint64_t bytes, uint32_t k) {
-  if (q->kind == RONDO_BARRIER)
-    return 0;
-  if (q->kind != RONDO_ALL_REDUCE || plan->chunk_count == 1)
-    return bytes;
-  uint64_t share = bytes / plan->chunk_count + (bytes % plan->chunk_count > 0);
-  uint64_t before = share * k;
-  uint64_t left = bytes > before ? bytes - before : 0;
-  return left < share ? left : share;
-}
-
-static void sends_count(const struct rondo_plan_request *q, const struct rondo_plan *plan,
-                        uint64_t bytes, struct info_plan_cost *cost) {
-  for (uint32_t i = 0; i < plan->op_count; i++) {
-    const struct rondo_plan_op *op = &plan->ops[i];
-    if (!(op->primitive & RONDO_PRIM_SEND))
-      continue;
-    cost->sends += op->repeat;
-    for (uint32_t k = 0; k < op->repeat * op->width; k++)
-      cost->bytes += chunk_bytes(q, plan, bytes, op_chunk(plan, op, k / op->width, k % op->width));
-  }
-}
-
-static uint32_t peers_bytes(const struct rondo_plan_peers *peers) {
-  uint32_t listed = peers->stride ? 2 : peers->count;
-  return (uint32_t)(offsetof(struct rondo_plan_peers, listed) + listed * sizeof peers->listed[0]);
-}
-
-static double build_time_us(const struct rondo_plan_request *request) {
-  uint64_t least_ns = UINT64_MAX;
-  for (uint32_t i = 0; i < BUILDS; i++) {
-    struct rondo_plan plan;
-    uint64_t start_ns = rondo_kit_now_ns();
-    (void)rondo_plan_build(request, &plan);
-    uint64_t duration_ns = rondo_kit_now_ns() - start_ns;
-    least_ns = duration_ns < least_ns ? duration_ns : least_ns;
-  }
-  return (double)least_ns / 1e3;
-}
-
 static double choose_time_us(const struct rondo_cost_query *query) {
   uint64_t least_ns = UINT64_MAX;
-  for (uint32_t i = 0; i < BUILDS; i++) {
+  for (uint32_t i = 0; i < CHOICES; i++) {
     uint64_t start_ns = rondo_kit_now_ns();
     (void)rondo_cost_choose(model, query);
     uint64_t duration_ns = rondo_kit_now_ns() - start_ns;
     least_ns = duration_ns < least_ns ? duration_ns : least_ns;
   }
   return (double)least_ns / 1e3;
-}
-
-// The cost of the plan of `request`, a member of `plans`, for a descriptor that counts `bytes`.
-// Returns false if there is no memory.
-static bool cost_count(const struct rondo_plan_request *request, const struct rondo_plan *plans,
-                       uint64_t bytes, struct info_plan_cost *cost) {
-  const struct rondo_plan *plan = &plans[request->rank];
-  int64_t hops = hops_count(plans, request->nranks);
-  *cost = (struct info_plan_cost){0};
-  if (hops < 0)
-    return false;
-  cost->dependent_hops = (uint32_t)hops;
-  sends_count(request, plan, bytes, cost);
-  cost->state_bytes = (uint32_t)(offsetof(struct rondo_plan, send) + peers_bytes(&plan->send) +
-                                 peers_bytes(&plan->recv) + plan->op_count * sizeof plan->ops[0]);
-  cost->scratch_bytes = plan->scratch_count * chunk_bytes(request, plan, bytes, 0);
-  cost->build_us = build_time_us(request);
-  return true;
 }
 
 // --------------------------------------------------------- why the algorithm -----
@@ -276,10 +77,15 @@ static const struct {
                        {RONDO_PRIM_OUT_SCRATCH, "out_scratch"}};
 #define PRIMITIVES (sizeof primitive_names / sizeof *primitive_names)
 
-static bool is_shared(const struct info_plan *p) { return p->query.cores < p->query.nranks; }
+// The most ranks of a machine.
+static uint32_t machine_ranks(const struct info_plan *p) {
+  return p->query.machine_ranks ? p->query.machine_ranks : p->query.nranks;
+}
+
+static bool is_shared(const struct info_plan *p) { return p->query.cores < machine_ranks(p); }
 
 static void why_write(const struct info_plan *p, char *text) {
-  char cores[64];
+  char cores[64], places[80];
   switch (p->choice.rule) {
   case RONDO_PLAN_RULE_FORCED:
     snprintf(text, WHY_BYTES, "--algo names it");
@@ -288,10 +94,14 @@ static void why_write(const struct info_plan *p, char *text) {
     snprintf(text, WHY_BYTES, "a group of one rank copies at most");
     break;
   case RONDO_PLAN_RULE_LEAST:
-    snprintf(cores, sizeof cores, "if all ranks share %" PRIu32 " core%s", p->query.cores,
-             p->query.cores > 1 ? "s" : "");
+    snprintf(cores, sizeof cores, "if all ranks%s share %" PRIu32 " core%s",
+             p->topology ? " of a machine" : "", p->query.cores, p->query.cores > 1 ? "s" : "");
+    snprintf(places, sizeof places, "%s", link_names[p->query.link]);
+    if (p->topology)
+      snprintf(places, sizeof places, "on %" PRIu32 " machines, and there %s", p->query.machines,
+               link_names[p->query.inner]);
     snprintf(text, WHY_BYTES, "the least predicted time %s; ranks are %s",
-             is_shared(p) ? cores : "if each rank has a core (--cores)", link_names[p->query.link]);
+             is_shared(p) ? cores : "if each rank has a core (--cores)", places);
     break;
   default:
     snprintf(text, WHY_BYTES, "%s has no other algorithm", rondo_kind_name(p->request.kind));
@@ -315,7 +125,7 @@ static json_t *op_json(const struct rondo_plan *plan, const struct rondo_plan_op
     if (op->primitive & primitive_names[i].flag)
       json_array_append_new(primitive, json_string(primitive_names[i].name));
   for (uint32_t i = 0; i < op->repeat; i++)
-    json_array_append_new(chunks, json_integer(op_chunk(plan, op, i, 0)));
+    json_array_append_new(chunks, json_integer(info_plan_op_chunk(plan, op, i, 0)));
   return json_pack("{s:o, s:i, s:o, s:i, s:o, s:o}", "primitive", primitive, "repeat", op->repeat,
                    "chunks", chunks, "width", op->width, "from",
                    peers_json(plan, &plan->recv, op->recv_peer, op), "to",
@@ -337,10 +147,11 @@ static json_t *cost_json(const struct info_plan *p) {
   const struct info_plan_cost *c = &p->cost;
   if (is_faulty(p))
     return json_null();
-  return json_pack("{s:i, s:i, s:I, s:i, s:I, s:f, s:f}", "dependent_hops", c->dependent_hops,
-                   "sends", c->sends, "bytes", (json_int_t)c->bytes, "state_bytes", c->state_bytes,
-                   "scratch_bytes", (json_int_t)c->scratch_bytes, "build_us", c->build_us,
-                   "choose_us", c->choose_us);
+  return json_pack("{s:i, s:i, s:I, s:I, s:i, s:I, s:f, s:f}", "dependent_hops", c->dependent_hops,
+                   "sends", c->sends, "bytes", (json_int_t)c->bytes, "machine_bytes",
+                   (json_int_t)c->machine_bytes, "state_bytes", c->state_bytes, "scratch_bytes",
+                   (json_int_t)c->scratch_bytes, "build_us", c->build_us, "choose_us",
+                   c->choose_us);
 }
 
 static json_t *why_json(const struct info_plan *p) {
@@ -349,27 +160,36 @@ static json_t *why_json(const struct info_plan *p) {
   return json_pack("{s:s, s:s}", "rule", rondo_plan_rule_name(p->choice.rule), "text", text);
 }
 
+// Null if there is no memory.
+static json_t *candidate_json(const struct info_plan *p, int algorithm, double time_ns) {
+  struct rondo_plan_form form;
+  struct rondo_plan_request request = p->request;
+  uint64_t machine_bytes = 0;
+  request.algorithm = algorithm;
+  if (!rondo_plan_form_of(&p->query, algorithm, &form) ||
+      info_plan_machine_bytes(&request, p->bytes, &machine_bytes) != RONDO_SUCCESS)
+    return NULL;
+  return json_pack(
+      "{s:s, s:f, s:i, s:I, s:I, s:b, s:b}", "algorithm", rondo_plan_algorithm_name(algorithm),
+      "predicted_us", time_ns / 1e3, "dependent_hops", (int)form.hops, "messages",
+      (json_int_t)form.messages, "machine_bytes", (json_int_t)machine_bytes, "may_be_chosen",
+      rondo_cost_is_candidate(&p->query, algorithm), "is_chosen", algorithm == p->choice.algorithm);
+}
+
 // All algorithms that have a plan, the fastest first. One that needs too many connectors is no
 // candidate: only --algo and RONDO_ALGO choose it.
 static json_t *candidates_json(const struct info_plan *p) {
   json_t *all = json_array();
   for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
-    struct rondo_plan_form form;
     double time_ns = rondo_cost_predict(model, &p->query, algorithm);
-    if (!rondo_plan_form_of(&p->query, algorithm, &form))
-      continue;
     size_t at = 0;
+    if (time_ns < 0)
+      continue;
     while (at < json_array_size(all) &&
            json_real_value(json_object_get(json_array_get(all, at), "predicted_us")) <=
                time_ns / 1e3)
       at++;
-    json_array_insert_new(all, at,
-                          json_pack("{s:s, s:f, s:i, s:I, s:b, s:b}", "algorithm",
-                                    rondo_plan_algorithm_name(algorithm), "predicted_us",
-                                    time_ns / 1e3, "dependent_hops", (int)form.hops, "messages",
-                                    (json_int_t)form.messages, "may_be_chosen",
-                                    rondo_cost_is_candidate(&p->query, algorithm), "is_chosen",
-                                    algorithm == p->choice.algorithm));
+    json_array_insert_new(all, at, candidate_json(p, algorithm, time_ns));
   }
   return all;
 }
@@ -384,13 +204,13 @@ static json_t *plan_json(const struct info_plan *p) {
   json_t *connectors =
       json_pack("{s:i, s:i, s:i}", "send", plan->send.count, "recv", plan->recv.count,
                 "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
-  return json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s*}",
-                   "kind", rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks",
-                   q->nranks, "rank", q->rank, "root", q->root, "cores", (int)p->query.cores,
-                   "algorithm", rondo_plan_algorithm_name(q->algorithm), "why", why_json(p),
-                   "candidates", candidates_json(p), "ops", ops_json(plan), "connectors",
-                   connectors, "cost", cost_json(p), "verified", verified, "fault",
-                   is_faulty(p) ? p->report.message : NULL);
+  return json_pack(
+      "{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s*}", "kind",
+      rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks, "rank", q->rank,
+      "root", q->root, "machines", p->query.machines, "cores", (int)p->query.cores, "algorithm",
+      rondo_plan_algorithm_name(q->algorithm), "why", why_json(p), "candidates", candidates_json(p),
+      "ops", ops_json(plan), "connectors", connectors, "cost", cost_json(p), "verified", verified,
+      "fault", is_faulty(p) ? p->report.message : NULL);
 }
 
 // ------------------------------------------------------------------------ text ---
@@ -436,13 +256,17 @@ static void cost_print(json_t *cost) {
   }
 }
 
-static void candidates_print(const json_t *candidates) {
+static void candidates_print(const json_t *candidates, bool has_machines) {
   size_t i;
   json_t *c;
   json_array_foreach(candidates, i, c) {
-    printf("  %-18s %-14s %10.3f us%s\n", i == 0 ? "candidates" : "",
+    char sent[64] = "", size[RONDO_KIT_SIZE_TEXT_BYTES];
+    double bytes = (double)json_integer_value(json_object_get(c, "machine_bytes"));
+    if (has_machines)
+      snprintf(sent, sizeof sent, "  a machine sends %-5s", rondo_kit_size_text(bytes, size));
+    printf("  %-18s %-17s %10.3f us%s%s\n", i == 0 ? "candidates" : "",
            json_string_value(json_object_get(c, "algorithm")),
-           json_real_value(json_object_get(c, "predicted_us")),
+           json_real_value(json_object_get(c, "predicted_us")), sent,
            json_is_true(json_object_get(c, "is_chosen"))       ? "  chosen"
            : json_is_true(json_object_get(c, "may_be_chosen")) ? ""
                                                                : "  only if forced: connectors");
@@ -462,7 +286,7 @@ static void plan_print(const struct info_plan *p, const json_t *root) {
   printf(": %s\n", rondo_plan_algorithm_name(q->algorithm));
   printf("  %-18s %s\n", "why",
          json_string_value(json_object_get(json_object_get(root, "why"), "text")));
-  candidates_print(json_object_get(root, "candidates"));
+  candidates_print(json_object_get(root, "candidates"), p->topology != NULL);
   for (uint32_t i = 0; i < plan->op_count; i++)
     op_print(i, json_array_get(ops, i));
   if (plan->op_count == 0)
@@ -501,9 +325,10 @@ struct options {
   const char *arguments[ARGUMENT_COUNT];
   const char *rank, *root; // null: 0
   const char *algorithm;   // null: the choice
-  uint32_t cores;          // 0: one a rank
-  int link;                // enum rondo_cost_link
-  bool json;
+  uint32_t cores;          // of a machine; 0: one a rank
+  uint32_t machines;
+  int link; // enum rondo_cost_link; inside machines if there are several
+  bool in_turn, json;
 };
 
 // Ends the program.
@@ -543,6 +368,31 @@ static void position_read(const char *text, const char *what, uint32_t ranks, ui
     usage_refuse("--%s '%s' is not from 0 to %" PRIu32, what, text, ranks - 1);
 }
 
+// Places the ranks on several machines.
+static void machines_place(const struct options *o, struct info_plan *plan) {
+  struct rondo_cost_query *q = &plan->query;
+  struct rondo_plan_location *locations = calloc(q->nranks, sizeof *locations);
+  if (o->machines > q->nranks)
+    usage_refuse("--machines '%" PRIu32 "' is more than RANKS", o->machines);
+  if (o->link == RONDO_COST_NETWORK)
+    usage_refuse("--link says how ranks of one machine reach each other: not network with "
+                 "--machines");
+  for (uint32_t r = 0; locations && r < q->nranks; r++) {
+    uint32_t machine =
+        o->in_turn ? r % o->machines : (uint32_t)((uint64_t)r * o->machines / q->nranks);
+    uint32_t process = o->link == RONDO_COST_THREAD ? machine : r;
+    locations[r] = (struct rondo_plan_location){machine, process, q->cores};
+  }
+  if (locations)
+    plan->topology = rondo_plan_topology_create(locations, q->nranks);
+  free(locations);
+  if (!plan->topology)
+    usage_refuse("no memory for %" PRIu32 " ranks", q->nranks);
+  rondo_cost_query_place(q, plan->topology);
+  q->inner = o->link;
+  plan->request.topology = plan->topology;
+}
+
 static void arguments_read(const struct options *o, struct info_plan *plan) {
   struct rondo_plan_request *q = &plan->request;
   const char *const *a = o->arguments;
@@ -566,7 +416,10 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
                                           .nranks = q->nranks,
                                           .bytes = plan->bytes,
                                           .link = o->link,
+                                          .machines = 1,
                                           .cores = o->cores ? o->cores : q->nranks};
+  if (o->machines > 1)
+    machines_place(o, plan);
   plan->choice = rondo_cost_choose(model, &plan->query);
   if (o->algorithm)
     plan->choice = (struct rondo_plan_choice){rondo_plan_algorithm_find(o->algorithm),
@@ -591,6 +444,7 @@ static void plans_verify(struct info_plan *plan) {
       .root = q->root,
       .slots = rondo_plan_least_slots(q->kind, q->algorithm, q->nranks),
       .loops = LOOPS,
+      .topology = q->topology,
       .plans = plan->plans};
   bool is_large = q->nranks > RONDO_PLAN_VERIFY_MAX_PARTS && plan->plans[0].chunk_count > 1;
   plan->verified = is_large ? RONDO_ERR_UNSUPPORTED : RONDO_SUCCESS;
@@ -612,7 +466,7 @@ static int plan_make(struct info_plan *plan) {
     return status;
   plans_verify(plan);
   // A plan that is wrong may never end.
-  if (!is_faulty(plan) && !cost_count(q, plan->plans, plan->bytes, &plan->cost))
+  if (!is_faulty(plan) && !info_plan_cost_count(q, plan->plans, plan->bytes, &plan->cost))
     return RONDO_ERR_NO_MEMORY;
   plan->cost.choose_us = choose_time_us(&plan->query);
   return RONDO_SUCCESS;
@@ -650,12 +504,22 @@ static void options_read(struct options *options, int argc, char **argv) {
       {"algo", 'a', "NAME", "Show this algorithm instead of the one that would be chosen",
        .value = RONDO_KIT_TEXT, .offset = offsetof(struct options, algorithm)},
       {"cores", 'c', "N",
-       "Cores that all ranks share, for the choice (default: each rank has one). A job takes those "
-       "that the process may use",
+       "Cores that all ranks of a machine share, for the choice (default: each rank has one). A "
+       "job "
+       "takes those that the process may use",
        .value = RONDO_KIT_U32, .offset = offsetof(struct options, cores), .low = 1,
        .high = UINT32_MAX},
       {"link", 'l', "thread|shared_memory|nvlink|network",
-       "How ranks reach each other, for the choice (default thread)", .read = link_read},
+       "How ranks of one machine reach each other, for the choice (default thread); network: each "
+       "is "
+       "on a machine of its own",
+       .read = link_read},
+      {"machines", 'M', "N",
+       "Machines on which the ranks are, one machine after the other (default 1)",
+       .value = RONDO_KIT_U32, .offset = offsetof(struct options, machines), .low = 1,
+       .high = RONDO_PLAN_VERIFY_MAX_RANKS},
+      {"in-turn", 't', NULL, "Ranks are placed on the machines in turn", .value = RONDO_KIT_FLAG,
+       .offset = offsetof(struct options, in_turn)},
       {"model", 'm', "FILE", "Choose by this cost model, a file of rondo-info tune",
        .read = model_read},
       {"json", 'j', NULL, "Print JSON", .value = RONDO_KIT_FLAG,
@@ -687,5 +551,6 @@ int info_plan_main(int argc, char **argv) {
   if (status != RONDO_SUCCESS)
     fprintf(stderr, "rondo-info plan: %s\n", rondo_status_string(status));
   free(plan.plans);
+  rondo_plan_topology_destroy(plan.topology);
   return status == RONDO_SUCCESS && !is_faulty(&plan) ? 0 : EXIT_BAD;
 }
