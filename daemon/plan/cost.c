@@ -319,11 +319,25 @@ static double form_chain(const struct rondo_plan_form *form) {
   return (form->hops + (double)more * form->steps) / (double)(more + 1);
 }
 
+// How long the link of the busiest machine sends, if all that its ranks send leaves the machine; a
+// ring leaves it once.
+static double link_time(const struct rondo_cost_model *model, const struct level *l) {
+  uint32_t ranks = query_ranks_per_machine(&l->q);
+  double bytes = (double)l->form.messages * (double)l->form.bytes * ranks / l->q.nranks;
+  if (l->q.link != RONDO_COST_NETWORK || query_machines(&l->q) == 1 || ranks == 1)
+    return 0;
+  if (l->algorithm == RONDO_ALGORITHM_RING)
+    bytes /= ranks;
+  return bytes * (double)model->alone[RONDO_COST_NETWORK].byte_ns;
+}
+
 static double level_time(const struct rondo_cost_model *model, const struct level *l) {
   const struct rondo_cost_row *row = model_row(model, l->q.link, l->q.kind, l->algorithm);
   uint32_t cores = l->q.cores ? l->q.cores : model->cores;
   uint32_t ranks = query_ranks_per_machine(&l->q);
   double chain = form_chain(&l->form) * message_cost(model, row, l, false, ranks);
+  double link = link_time(model, l);
+  chain = link > chain ? link : chain;
   if (ranks <= cores)
     return chain;
   double share = (double)ranks / l->q.nranks; // of the busiest machine

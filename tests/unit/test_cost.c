@@ -203,6 +203,26 @@ static void two_levels_take_the_sum_of_both(void **state) {
               rondo_cost_predict(&m, &inner, RONDO_ALGORITHM_BINOMIAL) + 2 * 5200);
 }
 
+// Each of two ranks of a machine sends to another one in each round of doubling. A ring leaves the
+// machine once.
+static void ranks_of_a_machine_share_its_link(void **state) {
+  (void)state;
+  struct rondo_cost_model m = measured;
+  m.alone[RONDO_COST_NETWORK] = (struct rondo_cost_line){5000, 2};
+  struct rondo_cost_query q = query(8, 100000, 8);
+  q.link = RONDO_COST_NETWORK;
+  q.machines = 4;
+  q.machine_ranks = 2;
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * 2 * 100000 * 2.0);
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING), 14 * (5000 + 12500 * 2.0));
+  q.bytes = 8;
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * 5016);
+  q.bytes = 100000;
+  q.machines = 8; // alone on it
+  q.machine_ranks = 1;
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * 205000);
+}
+
 // Small all-reduces go between machines in log2 N hops, large ones with the least bytes.
 static void several_machines_are_chosen_two_levels(void **state) {
   (void)state;
@@ -428,6 +448,7 @@ int main(void) {
       cmocka_unit_test(forms_agree_with_the_plans),
       cmocka_unit_test(forms_of_two_levels_agree_with_the_plans),
       cmocka_unit_test(two_levels_take_the_sum_of_both),
+      cmocka_unit_test(ranks_of_a_machine_share_its_link),
       cmocka_unit_test(several_machines_are_chosen_two_levels),
       cmocka_unit_test(time_is_the_chain_where_each_rank_has_a_core),
       cmocka_unit_test(time_is_the_work_where_ranks_share_cores),
