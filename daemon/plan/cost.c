@@ -222,6 +222,7 @@ bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
     form->steps += f->steps;
     form->messages += f->messages / each * all;
     form->connectors += f->connectors / each * all;
+    form->scratch += f->scratch;
     form->bytes = f->bytes > form->bytes ? f->bytes : form->bytes;
   }
   return count > 0;

@@ -329,6 +329,8 @@ static void many_connectors_are_no_candidate(void **state) {
   assert_true(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT, 16, 1u << 20));
   assert_false(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT, 19, 8));
   assert_false(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT, 16, 1u << 21));
+  assert_true(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, 4, 1u << 16));
+  assert_false(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, 4, 1u << 20)); // scratch
   assert_true(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 64, 1u << 30));
   assert_false(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 65, 8));
   assert_false(is_candidate(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 65, 8));
