@@ -106,9 +106,9 @@ static void ring_halves_build(const struct rondo_plan_request *q, struct rondo_p
   rondo_plan_ring_append(&all, q->kind, 0, plan);
 }
 
-// The line of a reduce is that of a broadcast (plan_topology.h), except that the root's machine comes
-// last and the root at the end. The step in the line of a broadcast of a step in that of the kind,
-// and back.
+// The line of a reduce is that of a broadcast (plan_topology.h), except that the root's machine
+// comes last and the root at the end. The step in the line of a broadcast of a step in that of the
+// kind, and back.
 static uint32_t line_step_to(const struct rondo_plan_line *l, bool reduces, uint32_t step) {
   uint32_t others = l->nranks - l->count;
   if (!reduces)
@@ -535,12 +535,17 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
 bool rondo_plan_splits(int kind, int algorithm) {
   return kind == RONDO_ALL_REDUCE &&
          (algorithm == RONDO_ALGORITHM_RING || algorithm == RONDO_ALGORITHM_HALVING ||
-          algorithm == RONDO_ALGORITHM_TWO_SHOT || rondo_plan_rings_between(algorithm));
+          algorithm == RONDO_ALGORITHM_TWO_SHOT || rondo_plan_rings_between(algorithm) ||
+          rondo_plan_chains_inside(algorithm));
 }
 
 uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q) {
+  uint32_t lanes =
+      rondo_plan_chains_inside(q->algorithm) ? rondo_plan_topology_leaders(q->topology) : 1;
   if (rondo_plan_rings_between(q->algorithm))
-    return rondo_plan_topology_machines(q->topology);
+    return lanes * rondo_plan_topology_machines(q->topology);
+  if (rondo_plan_doubles_between(q->algorithm))
+    return lanes;
   return rondo_plan_splits(q->kind, q->algorithm) || rondo_plan_has_parts(q->kind) ? q->nranks : 1;
 }
 

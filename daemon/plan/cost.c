@@ -168,8 +168,22 @@ static struct level level_of(const struct rondo_cost_query *q, int algorithm, ui
   return l;
 }
 
-// To the leader of a machine and back, and an all-reduce of the leaders. With a ring between
-// machines a loop has a chunk for each of them.
+// The leaders of a machine, each with a lane of the elements.
+static uint32_t query_lanes(const struct rondo_cost_query *q, int algorithm) {
+  return rondo_plan_chains_inside(algorithm) && q->leaders > 1 ? q->leaders : 1;
+}
+
+// Pairs of ranks of a machine that are beside each other in the chain of a further lane, and not in
+// that of lane 0, which goes through the ranks in turn. That of lane l has l in front: so l is
+// beside 0, and l - 1 beside l + 1.
+static uint64_t lanes_pairs(uint32_t ranks, uint32_t lanes) {
+  if (lanes == 1)
+    return 0;
+  return (lanes > 3 ? lanes - 3 : 0) + (lanes < ranks ? lanes - 1 : ranks - 2);
+}
+
+// To the leaders of a machine and back, and an all-reduce of the leaders of each lane. With a ring
+// between machines a loop has a chunk for each of them.
 static uint32_t two_levels_make(const struct rondo_cost_query *q, int algorithm,
                                 struct level *levels) {
   bool rings = rondo_plan_rings_between(algorithm);
@@ -180,7 +194,8 @@ static uint32_t two_levels_make(const struct rondo_cost_query *q, int algorithm,
   inner.link = q->inner;
   outer.nranks = outer.machines;
   outer.machine_ranks = 1;
-  uint32_t parts = rings ? outer.machines : 1;
+  uint32_t lanes = query_lanes(q, algorithm), parts = lanes * (rings ? outer.machines : 1);
+  outer.bytes = divide_up(q->bytes, lanes);
   if (rondo_plan_chains_inside(algorithm)) {
     inner.kind = RONDO_REDUCE;
     levels[count++] = level_of(&inner, RONDO_ALGORITHM_RING, parts);
@@ -217,11 +232,12 @@ bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
     // Those inside machines are of one machine: there are as many for each rank but the leader.
     bool is_inside = i + 1 < count;
     uint64_t each = is_inside ? levels[i].q.nranks - 1 : 1;
-    uint64_t all = is_inside ? q->nranks - query_machines(q) : 1;
+    uint64_t all = is_inside ? q->nranks - query_machines(q) : query_lanes(q, algorithm);
+    uint64_t more = is_inside ? lanes_pairs(levels[i].q.nranks, query_lanes(q, algorithm)) : 0;
     form->hops += f->hops;
     form->steps += f->steps;
     form->messages += f->messages / each * all;
-    form->connectors += f->connectors / each * all;
+    form->connectors += f->connectors / each * all + more * query_machines(q);
     form->scratch += f->scratch;
     form->bytes = f->bytes > form->bytes ? f->bytes : form->bytes;
   }
@@ -251,6 +267,7 @@ void rondo_cost_query_place(struct rondo_cost_query *q,
   q->inner =
       !topology || topology->machines_share_process ? RONDO_COST_THREAD : RONDO_COST_SHARED_MEMORY;
   q->machines = rondo_plan_topology_machines(topology);
+  q->leaders = rondo_plan_topology_leaders(topology);
   q->cores = q->machine_ranks = 0;
   for (uint32_t i = 0; topology && i < q->machines; i++) {
     const struct rondo_plan_machine *m = &topology->machines[i];

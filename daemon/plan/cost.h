@@ -88,12 +88,13 @@ struct rondo_cost_query {
   uint32_t machines; // on which the ranks are; 0: 1
   uint32_t cores;    // that the ranks of a machine share; 0: as many as the model's machine has
   uint32_t machine_ranks; // the most on one machine; 0: they are spread evenly
-  int inner; // enum rondo_cost_link: the slowest inside a machine, if there are several
+  int inner;        // enum rondo_cost_link: the slowest inside a machine, if there are several
+  uint32_t leaders; // of a machine, each with a port of its own; 0: 1
 };
 
-// Sets link, machines, cores, machine_ranks and inner from the topology of the group: the least
-// cores of any machine. A null topology: threads of one process, which share as many cores as the
-// model's machine has.
+// Sets link, machines, cores, machine_ranks, inner and leaders from the topology of the group: the
+// least cores of any machine. A null topology: threads of one process, which share as many cores as
+// the model's machine has.
 void rondo_cost_query_place(struct rondo_cost_query *q, const struct rondo_plan_topology *topology);
 
 // The messages of a plan, all ranks of the group together.
@@ -108,8 +109,9 @@ struct rondo_plan_form {
 
 // Returns false if the algorithm has no plan for that kind and number of ranks, or is one over two
 // levels and the ranks are on one machine, or each on its own: then it sends what another one does.
-// Reads kind, nranks, bytes, machines and machine_ranks of the query. A group of one rank sends
-// nothing.
+// Reads kind, nranks, bytes, machines, machine_ranks and leaders of the query. A group of one rank
+// sends nothing. With several leaders the hops are about right, and the connectors are those of
+// machines with equal numbers of ranks.
 bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
                         struct rondo_plan_form *form);
 

@@ -87,10 +87,24 @@ static bool room_order(struct room *r) {
 
 static uint64_t room_digest(const struct room *r) {
   uint64_t counts = (uint64_t)r->is.nranks << 32 | r->is.machine_count;
-  uint64_t shared = r->is.shares_process | (uint64_t)r->is.machines_share_process << 1;
+  uint64_t shared = r->is.shares_process | (uint64_t)r->is.machines_share_process << 1 |
+                    (uint64_t)r->is.leaders << 2;
   uint64_t digest = rondo_digest_mix(rondo_digest_mix(DIGEST_NAME ^ counts) ^ shared);
   digest = rondo_digest_bytes(digest, r->machines, r->is.machine_count * sizeof r->machines[0]);
   return rondo_digest_bytes(digest, r->machine_of, r->is.nranks * sizeof r->machine_of[0]);
+}
+
+static uint32_t least_of(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+// Several leaders, if every machine has so many ports and ranks.
+static uint32_t room_count_leaders(const struct room *r,
+                                   const struct rondo_plan_location *locations) {
+  uint32_t leaders = r->is.machine_count > 1 ? RONDO_PLAN_MAX_LEADERS : 1;
+  for (uint32_t i = 0; i < r->is.nranks; i++)
+    leaders = least_of(leaders, locations[i].ports ? locations[i].ports : 1);
+  for (uint32_t m = 0; m < r->is.machine_count; m++)
+    leaders = least_of(leaders, r->machines[m].rank_count);
+  return leaders;
 }
 
 struct rondo_plan_topology *rondo_plan_topology_create(const struct rondo_plan_location *locations,
@@ -120,6 +134,7 @@ struct rondo_plan_topology *rondo_plan_topology_create(const struct rondo_plan_l
     uint32_t leader = r->order[r->machines[r->machine_of[i]].first];
     r->is.machines_share_process &= locations[i].process == locations[leader].process;
   }
+  r->is.leaders = room_count_leaders(r, locations);
   r->is.digest = room_digest(r);
   return &r->is;
 }

@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// The most leaders of a machine.
+#define RONDO_PLAN_MAX_LEADERS 8u
+
 // A machine of the group.
 struct rondo_plan_machine {
   uint32_t rank_count; // of the group
@@ -24,7 +27,9 @@ struct rondo_plan_topology {
   bool shares_process; // all ranks are threads of one process, and so read each other's buffers
   bool shares_memory;  // all ranks are on one machine, and so share connectors
   bool machines_share_process; // those of each machine are threads of one process
-  uint64_t digest;             // of all that is here; equal on every rank of the group
+  uint32_t leaders; // ranks of each machine that send to others in plans over two levels: as many
+                    // as the machine with the fewest has ports, and ranks
+  uint64_t digest;  // of all that is here; equal on every rank of the group
   const struct rondo_plan_machine *machines;
   // By position, the number of its machine. Machines have numbers in the order of their first
   // position. Null: all are on machine 0.
@@ -40,6 +45,7 @@ struct rondo_plan_location {
   uint64_t machine;
   uint32_t process;
   uint32_t cores; // of the machine; the same for all its ranks
+  uint32_t ports; // of its machine's network adapters, each for other processes; 0: unknown
 };
 
 // Makes the topology of the ranks at `locations`, by position; `nranks` is at least 1. Null: no
@@ -52,6 +58,10 @@ void rondo_plan_topology_destroy(struct rondo_plan_topology *topology); // null 
 
 static inline uint32_t rondo_plan_topology_machines(const struct rondo_plan_topology *t) {
   return t ? t->machine_count : 1;
+}
+
+static inline uint32_t rondo_plan_topology_leaders(const struct rondo_plan_topology *t) {
+  return t ? t->leaders : 1;
 }
 
 // The number of the machine of a position.

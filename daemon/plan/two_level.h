@@ -1,5 +1,7 @@
 // All-reduce over two levels: the ranks of each machine to one of them, its leader; all leaders
 // among themselves; and back. Only leaders send to other machines, each as few bytes as possible.
+// With chains inside machines there may be several leaders of a machine
+// (rondo_plan_topology_leaders). Each has its part of the chunks, a *lane*.
 // The algorithms inside machines and between them are chosen independently.
 #ifndef RONDO_DAEMON_PLAN_TWO_LEVEL_H
 #define RONDO_DAEMON_PLAN_TWO_LEVEL_H
@@ -18,11 +20,13 @@ struct rondo_plan_circle {
   const struct rondo_plan_topology *topology; // place and position are the same if this is null
   bool of_leaders;                            // the places are the machines
   uint32_t own, count;
+  uint32_t lane, lanes; // of leaders: which one of each machine, and of how many. Their chunks are
+                        // those whose number modulo `lanes` is `lane`. No lanes: all chunks
 };
 
-// Both append their ops to a plan with `chunk_count` chunks, and their peers after those that it
-// has, of which there are as many to send to as to receive from. `result`: RONDO_PRIM_RESULT if the
-// receive buffer holds what the rank begins with, else 0.
+// Both append their ops to a plan with `chunk_count` chunks, the same for each lane, and their
+// peers after those that it has, of which there are as many to send to as to receive from.
+// `result`: RONDO_PRIM_RESULT if the receive buffer holds what the rank begins with, else 0.
 
 // All-reduce: chunk c starts at place c + 1, gathers contributions round the ring, is finished at
 // place c and goes round once more. Place r thus starts with chunk r - 1. A reduce-scatter is the
@@ -39,7 +43,8 @@ void rondo_plan_ring_append(const struct rondo_plan_circle *circle, int kind, in
 void rondo_plan_doubling_append(const struct rondo_plan_circle *circle, int result,
                                 struct rondo_plan *plan);
 
-// The builder. `chunk_count` of the plan is set: that of the machines with a ring, else 1.
+// The builder. `chunk_count` of the plan is set: for each lane that of the machines with a ring,
+// else 1.
 void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct rondo_plan *plan);
 
 #endif // RONDO_DAEMON_PLAN_TWO_LEVEL_H

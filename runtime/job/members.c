@@ -583,6 +583,7 @@ static int members_process_get(struct rondo_members *m, uint32_t process,
                                         .uid = there->uid,
                                         .asks_window = at->asks_window,
                                         .cores = rondo_topology_cores(m->topology, process),
+                                        .ports = rondo_topology_ports(m->topology, process),
                                         .rank_count = at->rank_count,
                                         .ranks = at->ranks,
                                         .host = there->host};

@@ -36,6 +36,7 @@ struct rondo_members_process {
   uint32_t uid;
   uint32_t asks_window;  // 1: its devices are to share memory through an NCCL window
   uint32_t cores;        // that processes of the job may use on its machine; 0: unknown
+  uint32_t ports;        // InfiniBand or RoCE ports of its machine; 1 if it has none
   uint32_t rank_count;   // ranks that live there
   const uint32_t *ranks; // ascending; valid until `stop`
   const char *host;      // its own name for its host; valid until `stop`

@@ -205,6 +205,7 @@ static int processes_create(struct rondo_job *job) {
       peers[p].asks_window = at.asks_window != 0;
     job->processes[p].machine = at.machine[0];
     job->processes[p].cores = at.cores;
+    job->processes[p].ports = at.ports;
   }
   rondo_transports_meet(&job->transports, job->self, count, peers);
   return RONDO_SUCCESS;

@@ -107,7 +107,8 @@ static struct rondo_plan_location rank_location(const struct rondo_job *job, uin
   if (process < job->process_count)
     return (struct rondo_plan_location){.machine = job->processes[process].machine,
                                         .process = process,
-                                        .cores = job->processes[process].cores};
+                                        .cores = job->processes[process].cores,
+                                        .ports = job->processes[process].ports};
   return (struct rondo_plan_location){.process = process, .cores = job->cores};
 }
 

@@ -21,6 +21,7 @@ struct rondo_process {
   uint8_t is_awaited; // runs here waited for it at the last tick
   uint32_t competing; // ranks there that compete for this process's cores
   uint32_t cores;     // that processes of the job may use on its machine; 0: unknown
+  uint32_t ports;     // InfiniBand or RoCE ports of its machine; 0: unknown
   uint64_t machine;   // equal for processes of one machine
   uint64_t mark;      // of the last round of messages that included it
 };

@@ -158,6 +158,19 @@ uint32_t rondo_topology_cores(const struct rondo_topology *topology, uint32_t pr
   return count;
 }
 
+uint32_t rondo_topology_ports(const struct rondo_topology *topology, uint32_t process) {
+  const struct rondo_topology_machine *m =
+      &topology->machines[topology->processes[process].machine];
+  uint32_t count = 0, mbit = 0;
+  for (uint32_t i = 0; i < m->interface_count; i++) {
+    if (!m->interfaces[i].is_rdma || m->interfaces[i].mbit < mbit)
+      continue;
+    count = m->interfaces[i].mbit > mbit ? 1 : count + 1;
+    mbit = m->interfaces[i].mbit;
+  }
+  return count > 0 ? count : 1;
+}
+
 bool rondo_topology_is_same_machine(const struct rondo_topology *topology, uint32_t a, uint32_t b) {
   const struct rondo_topology_machine *machines = topology->machines;
   return machines[topology->processes[a].machine].first ==

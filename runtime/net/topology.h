@@ -94,6 +94,11 @@ void rondo_topology_address(const struct rondo_topology *topology, uint32_t proc
 // Returns how many cores the processes of the job may use on that process's machine; 0: unknown.
 uint32_t rondo_topology_cores(const struct rondo_topology *topology, uint32_t process);
 
+// Returns how many InfiniBand or RoCE ports of that process's machine are as fast as the fastest
+// one; 1 if there is none. Other interfaces count as one, because all processes of a machine use
+// the same one of them.
+uint32_t rondo_topology_ports(const struct rondo_topology *topology, uint32_t process);
+
 // True if both processes can pass file descriptors to each other, and so share memory.
 bool rondo_topology_is_same_machine(const struct rondo_topology *topology, uint32_t a, uint32_t b);
 

@@ -173,6 +173,16 @@ def check_machines():
                 assert sent["binomial+ring"] == sent["chain+ring"] < sent["ring"], sent
             if each > 1 and machines & (machines - 1) == 0:
                 assert sent["chain+doubling"] == size * (machines.bit_length() - 1), sent
+    # Two leaders a machine, each with half of the elements.
+    for algorithm in ("chain+ring", "chain+doubling"):
+        place = (16, "1M", "--machines", 4, "--algo", algorithm)
+        one = plan("all_reduce", *place)
+        for rank in range(4):
+            two = plan("all_reduce", *place, "--ports", 2, "--rank", rank)
+            assert two["verified"] is True, two
+            assert two["cost"]["machine_bytes"] == one["cost"]["machine_bytes"], two
+            peers = {to for op in two["ops"] for to in op["to"]}
+            assert any(to > 3 for to in peers) == (rank < 2), two["ops"]
     found = plan("all_reduce", 64, 8, "--machines", 8)
     assert found["algorithm"] in ("chain+doubling", "binomial+doubling"), found
     assert found["cost"]["choose_us"] < 100, found

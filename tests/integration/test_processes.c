@@ -6,6 +6,7 @@
 //   test_processes soak               hundreds of rounds of killing and stopping
 //   test_processes machines COUNT [PATTERN]   the same between "machines", which share no memory
 //   test_processes turns COUNT [PATTERN]      the same, each process on the next machine
+//   test_processes ports COUNT [PATTERN]      as turns, with two leaders a machine
 #include <dlfcn.h>
 #include <string.h>
 
@@ -573,6 +574,26 @@ static void a_sleeper_beside_a_late_process_is_notified(void **state) {
   run_family(2, 2, late_member);
 }
 
+// Two ports, which make two leaders.
+static struct rondo_members_calls calls_with_ports;
+static int (*process_get)(struct rondo_members *members, uint32_t process,
+                          struct rondo_members_process *out);
+
+static int process_get_with_ports(struct rondo_members *members, uint32_t process,
+                                  struct rondo_members_process *out) {
+  int status = process_get(members, process, out);
+  if (status == RONDO_SUCCESS)
+    out->ports = 2;
+  return status;
+}
+
+static void ports_pretend(void) {
+  calls_with_ports = *rondo_members_calls;
+  process_get = calls_with_ports.process_get;
+  calls_with_ports.process_get = process_get_with_ports;
+  rondo_members_calls = &calls_with_ports;
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("processes", every_collective_is_exact_between_2_processes),
@@ -605,8 +626,12 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", heartbeats_find_a_stopped_process_long_before_the_peer_timeout),
       RONDO_NAMED_TEST("processes", a_process_stopped_for_a_while_or_slow_is_not),
   };
-  if (argc > 2 && (strcmp(argv[1], "machines") == 0 || strcmp(argv[1], "turns") == 0)) {
-    rondo_family_in_turn = argv[1][0] == 't';
+  bool has_ports = argc > 2 && strcmp(argv[1], "ports") == 0;
+  bool is_in_turn = has_ports || (argc > 2 && strcmp(argv[1], "turns") == 0);
+  if (has_ports)
+    ports_pretend();
+  if (is_in_turn || (argc > 2 && strcmp(argv[1], "machines") == 0)) {
+    rondo_family_in_turn = is_in_turn;
     rondo_family_machines = (uint32_t)strtoul(argv[2], NULL, 10);
     if (!rondo_machines_open(rondo_family_machines))
       return 77;

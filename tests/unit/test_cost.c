@@ -61,6 +61,28 @@ static void forms_agree_with_the_plans(void **state) {
       }
 }
 
+// Several leaders a machine, if all have as many ranks.
+static void forms_of_several_leaders_agree_with_the_plans(void **state) {
+  (void)state;
+  struct rondo_plan_location locations[48];
+  for (uint32_t each = 2; each <= 8; each++)
+    for (uint32_t machines = 2; machines <= 6; machines++)
+      for (uint32_t leaders = 2; leaders <= each; leaders++) {
+        uint32_t n = machines * each;
+        for (uint32_t i = 0; i < n; i++)
+          locations[i] = (struct rondo_plan_location){i / each, i, 1, leaders};
+        struct rondo_plan_topology *t = rondo_plan_topology_create(locations, n);
+        assert_non_null(t);
+        struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE, .nranks = n, .bytes = 100000};
+        rondo_cost_query_place(&q, t);
+        assert_int_equal(q.leaders, leaders);
+        for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
+          if (has_two_levels(algorithm))
+            form_check(&q, algorithm, t);
+        rondo_plan_topology_destroy(t);
+      }
+}
+
 // Machines with as many ranks, and with one more or less.
 static void forms_of_two_levels_agree_with_the_plans(void **state) {
   (void)state;
@@ -147,10 +169,10 @@ static void time_is_the_work_where_ranks_share_cores(void **state) {
 // The slowest link, the fewest cores and the most ranks of a machine count.
 static void the_topology_says_what_ranks_share(void **state) {
   (void)state;
-  static const struct rondo_plan_location here[] = {{1, 0, 8}, {1, 0, 8}, {1, 0, 8}};
-  static const struct rondo_plan_location processes[] = {{1, 0, 8}, {1, 1, 8}, {1, 2, 8}};
-  static const struct rondo_plan_location machines[] = {{1, 0, 8}, {2, 1, 4}, {1, 2, 8}};
-  static const struct rondo_plan_location threads[] = {{1, 0, 8}, {2, 1, 4}, {1, 0, 8}};
+  static const struct rondo_plan_location here[] = {{1, 0, 8, 0}, {1, 0, 8, 0}, {1, 0, 8, 0}};
+  static const struct rondo_plan_location processes[] = {{1, 0, 8, 0}, {1, 1, 8, 0}, {1, 2, 8, 0}};
+  static const struct rondo_plan_location machines[] = {{1, 0, 8, 0}, {2, 1, 4, 0}, {1, 2, 8, 0}};
+  static const struct rondo_plan_location threads[] = {{1, 0, 8, 0}, {2, 1, 4, 0}, {1, 0, 8, 0}};
   static const struct {
     const struct rondo_plan_location *locations;
     int link, inner;
@@ -197,6 +219,10 @@ static void two_levels_take_the_sum_of_both(void **state) {
   m.alone[RONDO_COST_THREAD] = (struct rondo_cost_line){70, 0};
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_DOUBLING), 2 * 7 * 70 + 2 * 5200);
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_RING), 2 * (7 + 3) * 70 + 6 * 5050);
+  q.leaders = 2; // each with half of the elements, at the same time
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_DOUBLING),
+              2 * (7 + 1) * 70 + 2 * 5100);
+  q.leaders = 1;
   q.cores = 2; // the ranks of a machine share them, the leaders do not
   inner.cores = 2;
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_BINOMIAL_DOUBLING),
@@ -226,7 +252,7 @@ static void ranks_of_a_machine_share_its_link(void **state) {
 // Small all-reduces go between machines in log2 N hops, large ones with the least bytes.
 static void several_machines_are_chosen_two_levels(void **state) {
   (void)state;
-  struct rondo_cost_query q = {RONDO_ALL_REDUCE, 64, 8, RONDO_COST_NETWORK, 8, 8, 8, 0};
+  struct rondo_cost_query q = {RONDO_ALL_REDUCE, 64, 8, RONDO_COST_NETWORK, 8, 8, 8, 0, 1};
   for (q.inner = RONDO_COST_THREAD; q.inner <= RONDO_COST_SHARED_MEMORY; q.inner++) {
     q.bytes = 8;
     assert_true(rondo_plan_doubles_between(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
@@ -280,8 +306,9 @@ static void the_choice_is_the_least_of_the_candidates(void **state) {
     for (uint32_t n = 2; n <= (kind == RONDO_SEND_RECV ? 2 : 5000); n += 1 + n / 3)
       for (uint64_t bytes = 1; bytes < UINT64_MAX / 50; bytes *= 37)
         for (int link = 0; link < RONDO_COST_LINKS; link++)
-          choice_check(&(struct rondo_cost_query){
-              kind, n, bytes, link, link == RONDO_COST_NETWORK ? n / 2 : 1, n % 2 ? 2 : n, 0, 0});
+          choice_check(&(struct rondo_cost_query){kind, n, bytes, link,
+                                                  link == RONDO_COST_NETWORK ? n / 2 : 1,
+                                                  n % 2 ? 2 : n, 0, 0, 1});
   struct rondo_cost_query q = query(8, 1100, 2);
   struct rondo_plan_choice choice = rondo_cost_choose(&measured, &q);
   assert_int_equal(choice.algorithm, RONDO_ALGORITHM_BINOMIAL);
@@ -306,7 +333,7 @@ static void chains_are_short_where_each_rank_has_a_core(void **state) {
   (void)state;
   for (int link = 0; link < RONDO_COST_LINKS; link++)
     for (uint32_t n = 2; n <= 4096; n++) {
-      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0, 0};
+      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0, 0, 1};
       struct rondo_plan_form form;
       int algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
       assert_true(rondo_plan_form_of(&q, algorithm, &form));
@@ -335,7 +362,8 @@ static void many_connectors_are_no_candidate(void **state) {
   assert_false(is_candidate(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 65, 8));
   assert_false(is_candidate(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 65, 8));
   assert_true(is_candidate(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT, 4096, 1u << 30));
-  struct rondo_cost_query q = {RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0, 0};
+  struct rondo_cost_query q = {
+      RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0, 0, 1};
   assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, RONDO_ALGORITHM_DIRECT);
 }
 
@@ -449,6 +477,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(forms_agree_with_the_plans),
       cmocka_unit_test(forms_of_two_levels_agree_with_the_plans),
+      cmocka_unit_test(forms_of_several_leaders_agree_with_the_plans),
       cmocka_unit_test(two_levels_take_the_sum_of_both),
       cmocka_unit_test(ranks_of_a_machine_share_its_link),
       cmocka_unit_test(several_machines_are_chosen_two_levels),

@@ -20,8 +20,8 @@ static struct rondo_plan_topology *topology_of(const uint32_t *on, uint32_t nran
 
 static void one_machine_keeps_the_order_of_ranks(void **state) {
   (void)state;
-  static const struct rondo_plan_location at[3] = {{5, 1, 8}, {5, 1, 8}, {5, 1, 8}};
-  static const struct rondo_plan_location other[3] = {{5, 1, 8}, {5, 2, 8}, {5, 1, 8}};
+  static const struct rondo_plan_location at[3] = {{5, 1, 8, 0}, {5, 1, 8, 0}, {5, 1, 8, 0}};
+  static const struct rondo_plan_location other[3] = {{5, 1, 8, 0}, {5, 2, 8, 0}, {5, 1, 8, 0}};
   struct rondo_plan_topology *t = rondo_plan_topology_create(at, 3);
   struct rondo_plan_topology *u = rondo_plan_topology_create(other, 3);
   const struct rondo_plan_topology *all[] = {NULL, t, u};
@@ -90,7 +90,8 @@ static void the_digest_tells_topologies_apart(void **state) {
     rondo_plan_topology_destroy(t);
     rondo_plan_topology_destroy(again);
   }
-  struct rondo_plan_location a[2] = {{1, 0, 4}, {2, 1, 4}}, b[2] = {{8, 5, 4}, {3, 2, 4}};
+  struct rondo_plan_location a[2] = {{1, 0, 4, 0}, {2, 1, 4, 0}},
+                             b[2] = {{8, 5, 4, 0}, {3, 2, 4, 0}};
   struct rondo_plan_topology *t = rondo_plan_topology_create(a, 2);
   struct rondo_plan_topology *u = rondo_plan_topology_create(b, 2);
   b[1].cores = 5;
@@ -102,9 +103,34 @@ static void the_digest_tells_topologies_apart(void **state) {
   rondo_plan_topology_destroy(v);
 }
 
+// As many as the machine with the fewest has ports, and ranks.
+static void several_ports_make_several_leaders(void **state) {
+  (void)state;
+  static const struct {
+    struct rondo_plan_location at[5];
+    uint32_t leaders;
+  } cases[] = {{{{1, 0, 8, 2}, {1, 1, 8, 2}, {2, 2, 8, 3}, {2, 3, 8, 3}, {2, 4, 8, 3}}, 2},
+               {{{1, 0, 8, 3}, {1, 1, 8, 3}, {2, 2, 8, 3}, {2, 3, 8, 3}, {2, 4, 8, 3}}, 2},
+               {{{1, 0, 8, 3}, {2, 1, 8, 3}, {2, 2, 8, 3}, {2, 3, 8, 3}, {2, 4, 8, 3}}, 1},
+               {{{1, 0, 8, 2}, {1, 1, 8, 2}, {2, 2, 8, 0}, {2, 3, 8, 0}, {2, 4, 8, 0}}, 1},
+               {{{1, 0, 8, 4}, {1, 1, 8, 4}, {1, 2, 8, 4}, {1, 3, 8, 4}, {1, 4, 8, 4}}, 1}};
+  uint64_t digest = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct rondo_plan_topology *t = rondo_plan_topology_create(cases[i].at, 5);
+    assert_non_null(t);
+    assert_int_equal(rondo_plan_topology_leaders(t), cases[i].leaders);
+    if (i == 3) // the same places as the first ones
+      assert_int_not_equal(t->digest, digest);
+    digest = i == 0 ? t->digest : digest;
+    rondo_plan_topology_destroy(t);
+  }
+  assert_int_equal(rondo_plan_topology_leaders(NULL), 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("plan_topology", one_machine_keeps_the_order_of_ranks),
+      RONDO_NAMED_TEST("plan_topology", several_ports_make_several_leaders),
       RONDO_NAMED_TEST("plan_topology", ranks_of_a_machine_follow_each_other),
       RONDO_NAMED_TEST("plan_topology", machines_in_a_row_keep_the_order_of_ranks),
       RONDO_NAMED_TEST("plan_topology", the_digest_tells_topologies_apart),

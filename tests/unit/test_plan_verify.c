@@ -12,6 +12,7 @@
 
 #include "daemon/plan/build.h"
 #include "daemon/plan/cost.h"
+#include "daemon/plan/two_level.h"
 #include "daemon/plan/verify.h"
 #include "rondo/status.h"
 #include "rondo/types.h"
@@ -395,21 +396,39 @@ static uint32_t chunks_leaving(uint32_t n, uint32_t machine) {
   return count;
 }
 
-// Proves the two-level plans of `n` ranks on the machines `on`. With a ring between machines,
-// each sends the least that it can.
-static void two_level_prove(const uint32_t *on, uint32_t n) {
+// Ranks of a machine that send to others.
+static uint32_t leaders_of(uint32_t n, uint32_t machine) {
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < n; rank++) {
+    bool leads = false;
+    if (rondo_plan_topology_machine_of(topology, rank) != machine)
+      continue;
+    for (uint32_t i = 0; i < plans[rank].send.count; i++)
+      leads |= rondo_plan_topology_machine_of(
+                   topology, rondo_plan_peer(&plans[rank], &plans[rank].send, i)) != machine;
+    count += leads;
+  }
+  return count;
+}
+
+// Proves the two-level plans of `n` ranks on the machines `on`, of which each has `ports`.
+// With a ring between machines, each sends the least that it can.
+static void two_level_prove(const uint32_t *on, uint32_t n, uint32_t ports) {
   struct rondo_plan_location at[RONDO_PLAN_VERIFY_MAX_PARTS];
   for (uint32_t i = 0; i < n; i++)
-    at[i] = (struct rondo_plan_location){.machine = on[i], .process = i, .cores = 1};
+    at[i] = (struct rondo_plan_location){on[i], i, 1, ports};
   topology = rondo_plan_topology_create(at, n);
   assert_non_null(topology);
   for (size_t k = 0; k < sizeof two_level / sizeof *two_level; k++) {
     group_prove(RONDO_ALL_REDUCE, two_level[k], n, 0);
     uint32_t machines = topology->machine_count;
-    for (uint32_t m = 0; m < machines && n > 1; m++)
-      if (two_level[k] == RONDO_ALGORITHM_CHAIN_RING ||
-          two_level[k] == RONDO_ALGORITHM_BINOMIAL_RING)
-        assert_int_equal(chunks_leaving(n, m), machines > 1 ? 2 * (machines - 1) : 0);
+    bool is_chain = rondo_plan_chains_inside(two_level[k]);
+    for (uint32_t m = 0; m < machines && n > 1; m++) {
+      assert_int_equal(leaders_of(n, m), machines == 1 ? 0 : is_chain ? topology->leaders : 1);
+      if (rondo_plan_rings_between(two_level[k]))
+        assert_int_equal(chunks_leaving(n, m),
+                         2 * (machines - 1) * (is_chain ? topology->leaders : 1));
+    }
   }
   rondo_plan_topology_destroy(topology);
   topology = NULL;
@@ -425,7 +444,7 @@ static void two_level_is_proved_for_equal_machines(void **state) {
         uint32_t on[64];
         for (uint32_t r = 0; r < machines * each; r++)
           on[r] = in_turn ? r % machines : r / each;
-        two_level_prove(on, machines * each);
+        two_level_prove(on, machines * each, 1);
       }
 }
 
@@ -441,10 +460,30 @@ static void two_level_is_proved_for_unequal_machines(void **state) {
       }
       for (uint32_t r = 0; r < n; r++) // ranks of a machine need not follow each other
         backwards[r] = on[(r * 3 + 1) % n];
-      two_level_prove(on, n);
+      two_level_prove(on, n, 1);
       if (n % 3)
-        two_level_prove(backwards, n);
+        two_level_prove(backwards, n, 1);
     }
+}
+
+// Two to five leaders a machine, as far as all machines have so many ranks; one after the other, in
+// turn, and with machines of unequal numbers of ranks.
+static void several_leaders_are_proved(void **state) {
+  (void)state;
+  uint32_t most = ranks_max < 40 ? ranks_max : 40;
+  for (uint32_t leaders = 2; leaders <= 5; leaders++)
+    for (uint32_t machines = 2; machines * leaders <= most; machines++)
+      for (uint32_t more = 0; more <= 3 && machines * (leaders + more) <= most; more++) {
+        uint32_t in_turn[40], in_a_row[40], unequal[40], n = machines * (leaders + more);
+        for (uint32_t r = 0; r < n; r++) {
+          in_turn[r] = r % machines;
+          in_a_row[r] = r / (leaders + more);
+          unequal[r] = r < machines * leaders ? r % machines : r % 2;
+        }
+        two_level_prove(in_turn, n, leaders);
+        two_level_prove(in_a_row, n, leaders);
+        two_level_prove(unequal, n, leaders);
+      }
 }
 
 // The leader with the most peers: one large machine, and as many machines of one rank.
@@ -572,6 +611,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(rings_enter_each_machine_once),
       cmocka_unit_test(two_level_is_proved_for_equal_machines),
       cmocka_unit_test(two_level_is_proved_for_unequal_machines),
+      cmocka_unit_test(several_leaders_are_proved),
       cmocka_unit_test(two_level_fits_the_largest_groups),
       cmocka_unit_test(ring_all_gather_is_proved),
       cmocka_unit_test(ring_reduce_scatter_is_proved),

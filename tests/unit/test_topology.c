@@ -105,6 +105,28 @@ static void what_does_not_fit_is_refused(void **state) {
   rondo_topology_destroy(r);
 }
 
+// Those as fast as the fastest one. Other interfaces do not count.
+static void the_fastest_ports_are_counted(void **state) {
+  (void)state;
+  static const struct {
+    struct rondo_topology_interface interfaces[3];
+    uint32_t ports;
+  } cases[] = {{{{"m", 100, -1, 1, 0}, {"n", 100, -1, 1, 0}, {"a", 200, -1, 0, 0}}, 2},
+               {{{"m", 100, -1, 1, 0}, {"n", 200, -1, 1, 0}, {"o", 100, -1, 1, 0}}, 1},
+               {{{"m", 200, -1, 1, 0}, {"n", 100, -1, 1, 0}, {"o", 200, -1, 1, 0}}, 2},
+               {{{"m", 0, -1, 1, 0}, {"n", 0, -1, 1, 0}, {"a", 200, -1, 0, 0}}, 2},
+               {{{"a", 100, -1, 0, 0}, {"b", 100, -1, 0, 0}, {"c", 100, -1, 0, 0}}, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct rondo_topology *t = rondo_topology_create(RANKS, 1);
+    struct rondo_wire_member m = member(1, 0, 1);
+    m.interface_count = 3;
+    memcpy(m.interfaces, cases[i].interfaces, sizeof cases[i].interfaces);
+    assert_true(rondo_topology_add(t, &m));
+    assert_int_equal(rondo_topology_ports(t, 0), cases[i].ports);
+    rondo_topology_destroy(t);
+  }
+}
+
 // Processes of two users are of one machine, whose cores they share.
 static void users_share_the_cores_of_their_machine(void **state) {
   (void)state;
@@ -222,6 +244,7 @@ int main(void) {
       RONDO_NAMED_TEST("topology", it_says_where_each_rank_is),
       RONDO_NAMED_TEST("topology", processes_share_their_machine),
       RONDO_NAMED_TEST("topology", users_share_the_cores_of_their_machine),
+      RONDO_NAMED_TEST("topology", the_fastest_ports_are_counted),
       RONDO_NAMED_TEST("topology", what_does_not_fit_is_refused),
       RONDO_NAMED_TEST("topology", members_are_read_as_they_were_written),
       RONDO_NAMED_TEST("topology", interfaces_have_speeds_and_nodes),

@@ -326,7 +326,7 @@ struct options {
   const char *rank, *root; // null: 0
   const char *algorithm;   // null: the choice
   uint32_t cores;          // of a machine; 0: one a rank
-  uint32_t machines;
+  uint32_t machines, ports;
   int link; // enum rondo_cost_link; inside machines if there are several
   bool in_turn, json;
 };
@@ -381,7 +381,7 @@ static void machines_place(const struct options *o, struct info_plan *plan) {
     uint32_t machine =
         o->in_turn ? r % o->machines : (uint32_t)((uint64_t)r * o->machines / q->nranks);
     uint32_t process = o->link == RONDO_COST_THREAD ? machine : r;
-    locations[r] = (struct rondo_plan_location){machine, process, q->cores};
+    locations[r] = (struct rondo_plan_location){machine, process, q->cores, o->ports};
   }
   if (locations)
     plan->topology = rondo_plan_topology_create(locations, q->nranks);
@@ -518,6 +518,9 @@ static void options_read(struct options *options, int argc, char **argv) {
        "Machines on which the ranks are, one machine after the other (default 1)",
        .value = RONDO_KIT_U32, .offset = offsetof(struct options, machines), .low = 1,
        .high = RONDO_PLAN_VERIFY_MAX_RANKS},
+      {"ports", 'p', "N", "InfiniBand or RoCE ports of each machine: its leaders (default 1)",
+       .value = RONDO_KIT_U32, .offset = offsetof(struct options, ports), .low = 1,
+       .high = RONDO_PLAN_MAX_LEADERS},
       {"in-turn", 't', NULL, "Ranks are placed on the machines in turn", .value = RONDO_KIT_FLAG,
        .offset = offsetof(struct options, in_turn)},
       {"model", 'm', "FILE", "Choose by this cost model, a file of rondo-info tune",
@@ -539,7 +542,7 @@ static void options_read(struct options *options, int argc, char **argv) {
 }
 
 int info_plan_main(int argc, char **argv) {
-  struct options options = {.json = false};
+  struct options options = {.ports = 1};
   struct info_plan plan = {.bytes = 0};
   static char name[] = "rondo-info plan";
   argv[0] = name;
