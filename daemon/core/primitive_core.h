@@ -78,7 +78,9 @@ RONDO_FN void rondo_view_use_scratch(const struct rondo_task_context *c, struct 
   const struct rondo_own_memory *own = rondo_context_memory(c);
   const unsigned moves = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE;
   uint32_t first = own->scratch_first;
-  uint64_t place = chunk >= first ? chunk - first : chunk + g->chunk_count - first;
+  uint32_t from = v->op->primitive & RONDO_PRIM_MIRROR ? chunk : first;
+  uint32_t to = v->op->primitive & RONDO_PRIM_MIRROR ? first : chunk;
+  uint64_t place = to >= from ? to - from : to + g->chunk_count - from;
   uint64_t elems = rondo_geometry_chunk(g, c->state.loop, 0).count; // no chunk has more
   char *at = (char *)(uintptr_t)own->scratch + c->fixed.block * own->scratch_bytes +
              place * elems * c->fixed.elem_bytes;
@@ -92,14 +94,32 @@ RONDO_FN void rondo_view_use_scratch(const struct rondo_task_context *c, struct 
     v->local = at;
 }
 
+// The chunks of a piece that would have `width`, out of `rest` that an op with runs, or of a
+// mirror, has left; and how many chunks follow that are left out.
+RONDO_FN uint32_t rondo_piece_limit(const struct rondo_chunk_view *v, uint32_t rest, uint32_t width,
+                                    uint32_t *left_out) {
+  uint32_t run = v->op->chunk_stride;
+  if (v->op->primitive & RONDO_PRIM_MIRROR)
+    return 1;
+  uint32_t left = run - ((v->op->width - rest) & (run - 1)); // of the run
+  if (width < left)
+    return width;
+  *left_out = run;
+  return left;
+}
+
 // Sets the view to the piece that begins with chunk `chunk`, where the op has `rest` chunks left.
 RONDO_FN void rondo_piece_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v,
                                  uint32_t chunk, uint32_t rest) {
   const struct rondo_geometry *g = &c->fixed.geometry;
-  uint32_t width = 1;
+  uint32_t width = 1, left_out = 0;
   if (rest > 1 && rondo_geometry_is_dense(g))
     width = rest < g->chunk_count - chunk ? rest : g->chunk_count - chunk;
-  v->next = chunk + width == g->chunk_count ? 0 : chunk + width;
+  if (rest > 1 && (v->op->primitive & (RONDO_PRIM_RUNS | RONDO_PRIM_MIRROR)))
+    width = rondo_piece_limit(v, rest, width, &left_out);
+  v->next = chunk + width + left_out;
+  if (v->next >= g->chunk_count)
+    v->next -= g->chunk_count;
   v->rest = rest - width;
   struct rondo_span span = rondo_geometry_chunks(g, c->state.loop, chunk, width);
   v->count = c->fixed.elem_bytes ? span.count : 0;

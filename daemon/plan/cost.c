@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/plan/build.h"
+#include "daemon/plan/halving.h"
 #include "daemon/plan/two_level.h"
 
 // A larger message is cut into loops (the default of slot_bytes), which follow each other through
@@ -106,11 +107,16 @@ static void halving_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->bytes = divide_up(divide_up(form->bytes, n) * (n - 1), rounds);
 }
 
+// In an all-to-all a part is in the message of each bit of its distance, and is copied into scratch
+// and out of it.
 static void bruck_form(int kind, uint32_t n, struct rondo_plan_form *form) {
-  (void)kind;
+  uint64_t parts = kind == RONDO_ALL_TO_ALL ? 2 * (uint64_t)n : n - 1;
+  for (uint32_t bit = 1; kind == RONDO_ALL_TO_ALL && bit < n; bit *= 2)
+    parts += rondo_plan_bruck_parts(bit, n);
   form->hops = form->steps = log2_ceiling(n);
   form->messages = form->connectors = (uint64_t)n * form->hops;
-  form->bytes = divide_up(form->bytes * (n - 1), form->hops);
+  form->scratch = kind == RONDO_ALL_TO_ALL ? (uint64_t)n * n * form->bytes : 0;
+  form->bytes = divide_up(form->bytes * parts, form->hops);
 }
 
 // All ranks take the message of rank 0 first, one of them after its n - 2 others.
@@ -400,6 +406,8 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
     return false;
   if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->nranks == 2)
     return false; // the plan of doubling
+  if (q->kind == RONDO_ALL_TO_ALL && algorithm == RONDO_ALGORITHM_BRUCK && q->nranks <= 3)
+    return false; // as many messages as direct
   uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
   uint64_t payload = form.connectors * slot_bytes + form.scratch;
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * q->nranks &&

@@ -103,7 +103,8 @@ struct rondo_plan_form {
   uint32_t steps;      // messages that the busiest rank handles one after the other in a loop
   uint64_t messages;   // in a loop
   uint64_t connectors; // in a block
-  uint64_t bytes;      // of a message, all loops together; of the largest
+  // Of the largest message, all loops together, and of its share of other copies.
+  uint64_t bytes;
   uint64_t scratch;    // bytes
 };
 
@@ -125,7 +126,7 @@ double rondo_cost_of_message(const struct rondo_cost_query *q, int algorithm, do
 
 // Why an algorithm is used.
 enum rondo_plan_rule {
-  RONDO_PLAN_RULE_ONLY = 0,  // no other one of the kind can run
+  RONDO_PLAN_RULE_ONLY = 0,  // no other one of the kind is a candidate
   RONDO_PLAN_RULE_ALONE = 1, // a group of one rank
   RONDO_PLAN_RULE_LEAST = 2, // the least predicted time
   RONDO_PLAN_RULE_FORCED = 3 // the caller names it

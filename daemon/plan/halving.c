@@ -116,3 +116,30 @@ void rondo_plan_halving_reduce_scatter_build(const struct rondo_plan_request *re
   plan->scratch_first = request->rank;
   plan->scratch_count = h.round_count > 1 ? h.rounds[0].to : 0;
 }
+
+// ---------------------------------------------------------------- all-to-all ---
+
+uint32_t rondo_plan_bruck_parts(uint32_t bit, uint32_t n) {
+  uint32_t rest = n % (2 * bit);
+  return n / (2 * bit) * bit + (rest > bit ? rest - bit : 0);
+}
+
+// Place i of scratch has what rank r is to send to r + i. In the round of a bit, what is at a place
+// i with that bit goes on by the bit, and is at place i there again. After all rounds place i has
+// what comes from r - i.
+void rondo_plan_bruck_all_to_all_build(const struct rondo_plan_request *request,
+                                       struct rondo_plan *plan) {
+  uint32_t rank = request->rank, n = request->nranks;
+  plan->scratch_first = rank;
+  plan->scratch_count = n;
+  range_append(plan, rank, COPY | RONDO_PRIM_OUT_SCRATCH, 0, n, 0);
+  for (uint32_t bit = 1; bit < n; bit *= 2) {
+    uint32_t width = rondo_plan_bruck_parts(bit, n);
+    int runs = width > bit ? RONDO_PRIM_RUNS : 0;
+    range_append(plan, rank, SEND | RONDO_PRIM_IN_SCRATCH | runs, bit, width, bit);
+    plan->ops[plan->op_count - 1].chunk_stride = runs ? bit : 0;
+    range_append(plan, rank, RECV_COPY | RONDO_PRIM_OUT_SCRATCH | runs, bit, width, n - bit);
+    plan->ops[plan->op_count - 1].chunk_stride = runs ? bit : 0;
+  }
+  range_append(plan, rank, COPY | RONDO_PRIM_IN_SCRATCH | RONDO_PRIM_MIRROR, 1, n, 0);
+}

@@ -36,7 +36,12 @@ enum rondo_primitive {
                             // sends it
   RONDO_PRIM_IN_SCRATCH = 256, // `local` is what earlier ops have put into scratch. With REDUCE but
                                // without RECV that is `incoming`, and `local` is the send buffer
-  RONDO_PRIM_OUT_SCRATCH = 512 // COPY puts the value into scratch, not into the receive buffer
+  RONDO_PRIM_OUT_SCRATCH = 512, // COPY puts the value into scratch, not into the receive buffer
+  // Of ops that send from scratch or receive into it, once: the chunks are in runs of
+  // `chunk_stride`, a power of two below the width. Between two runs as many are left out.
+  RONDO_PRIM_RUNS = 1024,
+  RONDO_PRIM_MIRROR = 2048 // of a COPY from scratch: chunks are in descending order there, from
+                           // `scratch_first` on
 };
 
 #define RONDO_PRIM_SCRATCH (RONDO_PRIM_IN_SCRATCH | RONDO_PRIM_OUT_SCRATCH)
@@ -76,10 +81,10 @@ enum rondo_algorithm {
   // All-reduce: pairs of ranks at the distances 1, 2, 4, … exchange sums (recursive doubling).
   RONDO_ALGORITHM_DOUBLING = 4,
   RONDO_ALGORITHM_BINOMIAL = 5, // all-reduce and broadcast over a binomial tree
-  // All-reduce: ⌈log2 n⌉ rounds halve the chunks that a rank adds up, as many gather the results
-  // (Rabenseifner's algorithm, for any number of ranks).
+  // Reduce-scatter: ⌈log2 n⌉ rounds halve the chunks that a rank adds up. All-reduce: as many more
+  // gather the results (Rabenseifner's algorithm, for any number of ranks).
   RONDO_ALGORITHM_HALVING = 6,
-  RONDO_ALGORITHM_BRUCK = 7, // all-gather: ⌈log2 n⌉ rounds
+  RONDO_ALGORITHM_BRUCK = 7, // all-gather and all-to-all: ⌈log2 n⌉ rounds
   // All-reduce over two levels (two_level.h): a chain or a binomial tree inside each machine, a
   // ring or recursive doubling between machines.
   RONDO_ALGORITHM_CHAIN_RING = 8,

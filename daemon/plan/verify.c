@@ -289,10 +289,16 @@ static uint32_t value_wrong(const struct machine *m, const struct symbol *value,
   return RONDO_PLAN_NOWHERE;
 }
 
+// How far chunk `index` of an execution is after the first one.
+static uint32_t chunk_distance(const struct rondo_plan_op *op, uint32_t index) {
+  uint32_t left_out = op->primitive & RONDO_PRIM_RUNS ? index / op->chunk_stride : 0;
+  return index + left_out * op->chunk_stride;
+}
+
 // Chunk `index` of an execution of an op, as its place in the buffer.
 static uint32_t chunk_of(const struct machine *m, const struct rondo_plan *plan,
                          const struct rondo_plan_op *op, uint32_t repeat, uint32_t index) {
-  uint64_t at = op->first_chunk + (uint64_t)repeat * op->chunk_stride + index;
+  uint64_t at = op->first_chunk + (uint64_t)repeat * op->chunk_stride + chunk_distance(op, index);
   uint32_t chunk = (uint32_t)(at % plan->chunk_count);
   return plan->by_place ? rondo_plan_topology_at(m->what->topology, chunk) : chunk;
 }
@@ -335,11 +341,16 @@ static const struct symbol *result_read(const struct machine *m, const struct st
   return NULL;
 }
 
-// Where the step's chunk is in scratch; null as above. The chunks of an op lie side by side there.
+// Where the step's chunk is in scratch; null as above. The chunks of an op lie there in its order,
+// not round the end.
 static struct place *scratch_at(const struct machine *m, const struct step *step) {
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
-  uint32_t place = (step->at.chunk + plan->chunk_count - plan->scratch_first) % plan->chunk_count;
-  if (place < plan->scratch_count && place >= step->index)
+  bool mirrors = step->op->primitive & RONDO_PRIM_MIRROR;
+  uint32_t n = plan->chunk_count, done = chunk_distance(step->op, step->index);
+  uint32_t place = (step->at.chunk + n - plan->scratch_first) % n;
+  if (mirrors)
+    place = (n - place) % n;
+  if (place < plan->scratch_count && (mirrors ? place + done < n : place >= done))
     return &m->members[step->at.rank]
                 .places[scratch_place(m->what) + (m->what->one_chunk ? 0 : place)];
   (void)rondo_plan_verify_fault(m->report, step->at, "goes beyond the scratch");

@@ -9,7 +9,7 @@
 enum {
   PRIM_ALL = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_SEND |
              RONDO_PRIM_FINAL | RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE | RONDO_PRIM_RESULT |
-             RONDO_PRIM_SCRATCH,
+             RONDO_PRIM_SCRATCH | RONDO_PRIM_RUNS | RONDO_PRIM_MIRROR,
   PRIM_ADDS = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY
 };
 
@@ -80,6 +80,23 @@ static const char *scratch_fault(int kind, unsigned primitive) {
   return NULL;
 }
 
+// What is wrong with the order of an op's chunks in scratch, or null.
+static const char *order_fault(int kind, const struct rondo_plan_op *op) {
+  const unsigned order = RONDO_PRIM_RUNS | RONDO_PRIM_MIRROR;
+  unsigned moves = op->primitive & ~order;
+  uint32_t run = op->chunk_stride;
+  bool is_message = moves == (RONDO_PRIM_SEND | RONDO_PRIM_IN_SCRATCH) ||
+                    moves == (RONDO_PRIM_RECV | RONDO_PRIM_COPY | RONDO_PRIM_OUT_SCRATCH);
+  if ((op->primitive & order) && kind != RONDO_ALL_TO_ALL)
+    return "has RUNS or MIRROR, and is no all-to-all";
+  if ((op->primitive & RONDO_PRIM_RUNS) &&
+      (!is_message || op->repeat != 1 || run == 0 || (run & (run - 1)) || run >= op->width))
+    return "has RUNS but no message of several";
+  if ((op->primitive & RONDO_PRIM_MIRROR) && moves != (RONDO_PRIM_COPY | RONDO_PRIM_IN_SCRATCH))
+    return "has MIRROR but copies nothing out of scratch";
+  return NULL;
+}
+
 // What is wrong with an op's primitive for this kind, or null.
 static const char *primitive_fault(int kind, unsigned primitive) {
   bool recv = primitive & RONDO_PRIM_RECV, reduce = primitive & RONDO_PRIM_REDUCE;
@@ -127,7 +144,9 @@ static const char *op_fault(int kind, const struct rondo_plan *plan,
     return "has a stride that is not below the chunk count";
   if (op->peer_stride > 1)
     return "has a peer stride that is neither 0 nor 1";
-  const char *fault = primitive_fault(kind, op->primitive);
+  const char *fault = order_fault(kind, op);
+  if (fault == NULL)
+    fault = primitive_fault(kind, op->primitive);
   if (fault == NULL)
     fault = peer_fault(op, op->primitive & RONDO_PRIM_SEND, op->send_peer, plan->send.count);
   if (fault == NULL)

@@ -202,6 +202,11 @@ static void direct_send_recv_is_proved_both_ways_and_to_oneself(void **state) {
       group_prove(RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, n, root);
 }
 
+static void bruck_all_to_all_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_BRUCK);
+}
+
 static void direct_all_to_all_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_DIRECT);
@@ -626,6 +631,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(direct_scatter_is_proved_for_every_root),
       cmocka_unit_test(direct_send_recv_is_proved_both_ways_and_to_oneself),
       cmocka_unit_test(direct_all_to_all_is_proved),
+      cmocka_unit_test(bruck_all_to_all_is_proved),
       cmocka_unit_test(direct_all_to_all_v_is_proved_for_uneven_pairs),
       cmocka_unit_test(barrier_by_dissemination_is_proved),
       cmocka_unit_test(plans_of_256_ranks_are_proved),

@@ -74,7 +74,9 @@ static const struct {
                        {RONDO_PRIM_IN_BASE, "in_base"},
                        {RONDO_PRIM_OUT_BASE, "out_base"},
                        {RONDO_PRIM_IN_SCRATCH, "in_scratch"},
-                       {RONDO_PRIM_OUT_SCRATCH, "out_scratch"}};
+                       {RONDO_PRIM_OUT_SCRATCH, "out_scratch"},
+                       {RONDO_PRIM_RUNS, "runs"},
+                       {RONDO_PRIM_MIRROR, "mirror"}};
 #define PRIMITIVES (sizeof primitive_names / sizeof *primitive_names)
 
 // The most ranks of a machine.
@@ -104,7 +106,8 @@ static void why_write(const struct info_plan *p, char *text) {
              is_shared(p) ? cores : "if each rank has a core (--cores)", places);
     break;
   default:
-    snprintf(text, WHY_BYTES, "%s has no other algorithm", rondo_kind_name(p->request.kind));
+    snprintf(text, WHY_BYTES, "no other algorithm of %s is a candidate",
+             rondo_kind_name(p->request.kind));
   }
 }
 
@@ -126,8 +129,9 @@ static json_t *op_json(const struct rondo_plan *plan, const struct rondo_plan_op
       json_array_append_new(primitive, json_string(primitive_names[i].name));
   for (uint32_t i = 0; i < op->repeat; i++)
     json_array_append_new(chunks, json_integer(info_plan_op_chunk(plan, op, i, 0)));
-  return json_pack("{s:o, s:i, s:o, s:i, s:o, s:o}", "primitive", primitive, "repeat", op->repeat,
-                   "chunks", chunks, "width", op->width, "from",
+  return json_pack("{s:o, s:i, s:o, s:i, s:i, s:o, s:o}", "primitive", primitive, "repeat",
+                   op->repeat, "chunks", chunks, "width", op->width, "run",
+                   op->primitive & RONDO_PRIM_RUNS ? op->chunk_stride : op->width, "from",
                    peers_json(plan, &plan->recv, op->recv_peer, op), "to",
                    peers_json(plan, &plan->send, op->send_peer, op));
 }
@@ -232,13 +236,16 @@ static void op_print(size_t index, const json_t *op) {
   const json_t *names = json_object_get(op, "primitive");
   json_int_t repeat = json_integer_value(json_object_get(op, "repeat"));
   json_int_t width = json_integer_value(json_object_get(op, "width"));
+  json_int_t run = json_integer_value(json_object_get(op, "run"));
   printf("  op %-15zu", index);
   for (size_t i = 0; i < json_array_size(names); i++)
     printf(" %s", json_string_value(json_array_get(names, i)));
   if (repeat > 1)
     printf(" x %" JSON_INTEGER_FORMAT, repeat);
   range_print("chunk", json_object_get(op, "chunks"));
-  if (width > 1)
+  if (run < width)
+    printf(" and %" JSON_INTEGER_FORMAT " more in runs of %" JSON_INTEGER_FORMAT, width - 1, run);
+  else if (width > 1)
     printf(" and the next %" JSON_INTEGER_FORMAT, width - 1);
   range_print("from rank", json_object_get(op, "from"));
   range_print("to rank", json_object_get(op, "to"));
