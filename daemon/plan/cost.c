@@ -95,7 +95,7 @@ static void halving_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   if (kind == RONDO_REDUCE_SCATTER) {
     form->hops = form->steps = rounds;
     form->messages = form->connectors = (uint64_t)n * rounds;
-    form->scratch = n > 2 ? (uint64_t)n * (n - n / 2) * form->bytes : 0;
+    form->scratch = n > 2 ? (n - n / 2) * form->bytes : 0;
     form->bytes = divide_up(form->bytes * (n - 1), rounds);
     return;
   }
@@ -115,7 +115,7 @@ static void bruck_form(int kind, uint32_t n, struct rondo_plan_form *form) {
     parts += rondo_plan_bruck_parts(bit, n);
   form->hops = form->steps = log2_ceiling(n);
   form->messages = form->connectors = (uint64_t)n * form->hops;
-  form->scratch = kind == RONDO_ALL_TO_ALL ? (uint64_t)n * n * form->bytes : 0;
+  form->scratch = kind == RONDO_ALL_TO_ALL ? n * form->bytes : 0;
   form->bytes = divide_up(form->bytes * parts, form->hops);
 }
 
@@ -125,7 +125,7 @@ static void one_shot_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->hops = 2 * n - 3;
   form->steps = n - 1;
   form->messages = form->connectors = (uint64_t)n * (n - 1);
-  form->scratch = n > 2 ? n * form->bytes : 0;
+  form->scratch = n > 2 ? form->bytes : 0;
 }
 
 // Of at least 2 ranks; `bytes` is set to what the descriptor counts.
@@ -406,12 +406,14 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
     return false;
   if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->nranks == 2)
     return false; // the plan of doubling
-  if (q->kind == RONDO_ALL_TO_ALL && algorithm == RONDO_ALGORITHM_BRUCK && q->nranks <= 3)
-    return false; // as many messages as direct
+  if (q->kind == RONDO_ALL_TO_ALL && algorithm == RONDO_ALGORITHM_BRUCK &&
+      (q->nranks <= 3 || q->bytes > RONDO_COST_MAX_EXCHANGE_BYTES / q->nranks))
+    return false; // of 3 ranks it has as many messages as direct
   uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
-  uint64_t payload = form.connectors * slot_bytes + form.scratch;
+  uint64_t most_bytes = (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * q->nranks;
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * q->nranks &&
-         payload <= (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * q->nranks;
+         form.scratch <= RONDO_COST_MAX_PAYLOAD_BYTES &&
+         form.connectors * slot_bytes + form.scratch * q->nranks <= most_bytes;
 }
 
 const char *rondo_plan_rule_name(int rule) {

@@ -49,6 +49,11 @@ int rondo_cost_link_find(const char *name);
 // cores took twice as long for 300 all-reduces as along the tree).
 #define RONDO_COST_MAX_ROOT_PEERS 64u
 
+// Nor is Bruck's all-to-all of more bytes to all ranks than these. Where direct has too many
+// connectors it would be the only candidate, and it copies each part many times: with 64 threads on
+// two cores 16 KiB took 0.7 of the time by Bruck's, 64 KiB 1.1 times as long and 256 KiB twice.
+#define RONDO_COST_MAX_EXCHANGE_BYTES 16384u
+
 #define RONDO_COST_MAX_RANKS 5u // numbers of ranks at which a model may be measured
 #define RONDO_COST_MAX_SIZES 8u // sizes of messages
 
@@ -105,7 +110,7 @@ struct rondo_plan_form {
   uint64_t connectors; // in a block
   // Of the largest message, all loops together, and of its share of other copies.
   uint64_t bytes;
-  uint64_t scratch;    // bytes
+  uint64_t scratch; // bytes of a rank, all loops together
 };
 
 // Returns false if the algorithm has no plan for that kind and number of ranks, or is one over two

@@ -346,6 +346,22 @@ static bool is_candidate(int kind, int algorithm, uint32_t n, uint64_t bytes) {
   return rondo_cost_is_candidate(&q, algorithm);
 }
 
+static void scratch_is_for_small_sizes(void **state) {
+  (void)state;
+  const int a2a = RONDO_ALL_TO_ALL, bruck = RONDO_ALGORITHM_BRUCK, shot = RONDO_ALGORITHM_ONE_SHOT;
+  const int rs = RONDO_REDUCE_SCATTER, halving = RONDO_ALGORITHM_HALVING;
+  assert_true(is_candidate(a2a, bruck, 64, 256));
+  assert_false(is_candidate(a2a, bruck, 64, 257));
+  assert_false(is_candidate(a2a, bruck, 3, 8));
+  assert_true(is_candidate(RONDO_ALL_REDUCE, shot, 18, 8));
+  assert_false(is_candidate(RONDO_ALL_REDUCE, shot, 19, 8)); // connectors
+  assert_false(is_candidate(RONDO_ALL_REDUCE, shot, 2, 8));  // as doubling
+  for (uint64_t bytes = 1; bytes <= UINT64_C(1) << 60; bytes *= 2) {
+    assert_true(is_candidate(rs, halving, 4, bytes) == (bytes <= 262144));
+    assert_true(is_candidate(RONDO_ALL_REDUCE, shot, 4, bytes) == (bytes <= 262144));
+  }
+}
+
 // A connector for each pair of many ranks is only made if it is asked for, or if there is no other
 // way.
 static void many_connectors_are_no_candidate(void **state) {
@@ -490,6 +506,7 @@ int main(void) {
       cmocka_unit_test(the_rule_says_why),
       cmocka_unit_test(chains_are_short_where_each_rank_has_a_core),
       cmocka_unit_test(many_connectors_are_no_candidate),
+      cmocka_unit_test(scratch_is_for_small_sizes),
       cmocka_unit_test_setup_teardown(a_file_is_read_as_it_was_written, texts_make, texts_free),
       cmocka_unit_test_setup_teardown(the_digest_tells_files_apart, texts_make, texts_free),
       cmocka_unit_test_setup_teardown(a_torn_file_is_refused, texts_make, texts_free),
