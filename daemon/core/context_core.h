@@ -82,7 +82,7 @@ struct rondo_task_run {
 //
 // `lent` is payload memory that the rank has lent to the collective while it has runs outstanding:
 // for each block, send peer and slot `slot_bytes`. A slot whose payload has no other place refers
-// to it. Scratch (daemon/plan/plan.h) is never referred to.
+// to it. Scratch (daemon/plan/plan.h) is never referred to; it may be lent, too.
 struct rondo_own_memory {
   uint64_t lent; // address; 0: none is lent
   uint32_t slot_bytes;

@@ -83,8 +83,9 @@ struct rondo_coll {
   void *parts;
   // Device memory (register.c says what is there); the second one if the plan was made later.
   void *contexts, *late;
-  struct rondo_lent_piece *lent; // payload memory; null: none is lent
-  uint32_t lent_class;           // size of the payload memory that it borrows, as in pool.h
+  struct rondo_lent_piece *lent; // null: none is lent
+  uint32_t lent_class;           // size of the memory that it borrows, as in pool.h
+  uint16_t borrows_scratch;      // 1: that includes its scratch
   int failed_status;
   uint16_t in_overflow;
   uint16_t is_late;

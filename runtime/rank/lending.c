@@ -91,6 +91,13 @@ static void lent_bytes_add(struct rondo_rank *rank, uint64_t bytes) {
   rondo_store_relaxed_u64(lent, rondo_load_relaxed_u64(lent) + bytes);
 }
 
+// What the collective borrows besides payload memory.
+static uint64_t coll_lent_scratch(const struct rondo_coll *coll) {
+  if (!coll->borrows_scratch)
+    return 0;
+  return coll->block_count * rondo_coll_memory(coll)->scratch_bytes;
+}
+
 // Looks whether the collective has connectors without payload memory. Its endpoints are written
 // before the gate opens, and no run changes them now.
 static void coll_note_connectors(struct rondo_coll *coll) {
@@ -105,6 +112,10 @@ static void coll_note_connectors(struct rondo_coll *coll) {
   for (uint32_t i = 0; i < fixed->send_peer_count; i++)
     if (!rondo_endpoint_connector(&peers[i])->slot_bytes)
       coll->borrows = RONDO_BORROWS_ALWAYS;
+  if (coll->borrows == RONDO_BORROWS_ALWAYS || !coll->borrows_scratch)
+    return;
+  coll->borrows = RONDO_BORROWS_ALWAYS;
+  coll->lent_class = rondo_pool_class(coll_lent_scratch(coll)); // alone
 }
 
 int rondo_coll_lend(struct rondo_rank *rank, struct rondo_coll *coll) {
@@ -115,7 +126,11 @@ int rondo_coll_lend(struct rondo_rank *rank, struct rondo_coll *coll) {
                             (unsigned long long)coll->desc.id);
   lent_bytes_add(rank, rondo_pool_class_bytes(coll->lent->size));
   // The daemon reads this after the SQE (S1), or after the gate has opened (G2).
-  rondo_coll_memory(coll)->lent = (uint64_t)(uintptr_t)coll->lent->memory;
+  struct rondo_own_memory *own = rondo_coll_memory(coll);
+  uint64_t scratch = coll_lent_scratch(coll);
+  if (scratch)
+    own->scratch = (uint64_t)(uintptr_t)coll->lent->memory;
+  own->lent = (uint64_t)(uintptr_t)coll->lent->memory + scratch;
   return RONDO_SUCCESS;
 }
 

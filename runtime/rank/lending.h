@@ -7,6 +7,8 @@
 // producer writes the payload there and the slot refers to it, so that a run ends only when its
 // peers have read it. Collectives that run in turn use the same memory, which stays in the caches.
 //
+// Scratch of more than 1 KiB is lent in the same way, in front of the payload memory.
+//
 // Nothing waits for memory that is lent: if the rank has no free piece, it allocates one. If there
 // is no memory, or RONDO_CONFIG.connector_bytes is used up, the run is refused.
 //

@@ -23,6 +23,9 @@
 // the default.
 #define PAYLOAD_SHARE 256u
 
+// More scratch than this is lent where payload memory is.
+#define OWN_SCRATCH_BYTES 1024u
+
 // ------------------------------------------------------------------- table ---
 
 struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index) {
@@ -329,11 +332,23 @@ static struct rondo_shape_lent coll_shape_lent(const struct rondo_coll *coll) {
   return rondo_shape_lent(&coll->registration.shape, coll->plan, !rank->job->membership);
 }
 
+// Of all blocks.
+static uint64_t coll_scratch_bytes(const struct rondo_coll *coll) {
+  return coll->block_count * rondo_shape_scratch_bytes(&coll->registration.shape, coll->plan);
+}
+
+// True if the scratch is lent, and not the collective's own.
+static bool coll_borrows_scratch(const struct rondo_coll *coll) {
+  return coll->registration.shape.payload_limit && coll_scratch_bytes(coll) > OWN_SCRATCH_BYTES;
+}
+
 // Notes what the collective borrows, once its plan is made.
 static void coll_note_lent(struct rondo_coll *coll) {
   const struct rondo_shape_lent lent = coll_shape_lent(coll);
-  coll->borrows = lent.bytes ? RONDO_BORROWS_MAYBE : RONDO_BORROWS_NOTHING;
-  coll->lent_class = rondo_pool_class(lent.bytes);
+  coll->borrows_scratch = coll_borrows_scratch(coll);
+  uint64_t scratch = coll->borrows_scratch ? coll_scratch_bytes(coll) : 0;
+  coll->borrows = lent.bytes || scratch ? RONDO_BORROWS_MAYBE : RONDO_BORROWS_NOTHING;
+  coll->lent_class = rondo_pool_class(scratch + lent.bytes);
 }
 
 static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
@@ -343,20 +358,20 @@ static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
 
 // The endpoints, and scratch with room for its alignment.
 static uint64_t coll_private_bytes(const struct rondo_coll *coll) {
-  uint64_t scratch = rondo_shape_scratch_bytes(&coll->registration.shape, coll->plan);
-  return coll_endpoint_bytes(coll) +
-         (scratch ? coll->block_count * scratch + RONDO_SCRATCH_ALIGN_BYTES : 0);
+  uint64_t scratch = coll_borrows_scratch(coll) ? 0 : coll_scratch_bytes(coll);
+  return coll_endpoint_bytes(coll) + (scratch ? scratch + RONDO_SCRATCH_ALIGN_BYTES : 0);
 }
 
 // Writes all three to zeroed memory. The place of the endpoints is known.
 static void program_fill(const struct rondo_coll *coll, char *to) {
   const struct rondo_plan *plan = coll->plan;
   uint64_t end = coll->registration.endpoints + coll_endpoint_bytes(coll);
-  const struct rondo_own_memory own = {
-      .slot_bytes = coll_shape_lent(coll).slot_bytes,
-      .scratch_first = plan->scratch_first,
-      .scratch = (end + RONDO_SCRATCH_ALIGN_BYTES - 1) & ~(RONDO_SCRATCH_ALIGN_BYTES - 1),
-      .scratch_bytes = rondo_shape_scratch_bytes(&coll->registration.shape, plan)};
+  struct rondo_own_memory own = {.slot_bytes = coll_shape_lent(coll).slot_bytes,
+                                 .scratch_first = plan->scratch_first,
+                                 .scratch_bytes =
+                                     rondo_shape_scratch_bytes(&coll->registration.shape, plan)};
+  if (!coll_borrows_scratch(coll))
+    own.scratch = (end + RONDO_SCRATCH_ALIGN_BYTES - 1) & ~(RONDO_SCRATCH_ALIGN_BYTES - 1);
   memcpy(to, &own, sizeof own);
   to += sizeof own;
   memcpy(to, plan->ops, plan->op_count * sizeof plan->ops[0]);
