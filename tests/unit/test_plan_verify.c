@@ -36,6 +36,12 @@ static void plans_build(int kind, int algorithm, uint32_t n, uint32_t root) {
   }
 }
 
+static void plans_build_one(int kind, int algorithm, uint32_t n, uint32_t rank,
+                            struct rondo_plan *plan) {
+  struct rondo_plan_request request = {kind, algorithm, rank, n, 0, false, NULL};
+  assert_int_equal(rondo_plan_build(&request, plan), RONDO_SUCCESS);
+}
+
 static void assert_proved(const struct rondo_plan_verify_case *what, const char *about) {
   struct rondo_plan_verify_report report;
   int status = rondo_plan_verify(what, &report);
@@ -270,6 +276,68 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
     what.kind = RONDO_ALL_GATHER;
     plans_build(what.kind, RONDO_ALGORITHM_BRUCK, n, 0);
     assert_proved(&what, "large");
+  }
+}
+
+// A part of an all-to-all in scratch: from and to which rank, counted from the rank that has it.
+struct part {
+  uint32_t from, to;
+};
+
+// Chunk `j` of a message.
+static uint32_t message_chunk(const struct rondo_plan_op *op, uint32_t j, uint32_t n) {
+  return (op->first_chunk + j +
+          (op->primitive & RONDO_PRIM_RUNS ? j / op->chunk_stride * op->chunk_stride : 0)) %
+         n;
+}
+
+// The plan of each rank is that of rank 0, counted from the rank.
+static void assert_plans_are_alike(const struct rondo_plan *first, uint32_t n) {
+  const uint32_t ranks[] = {1, n / 3, n - 1};
+  for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+    plans_build_one(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_BRUCK, n, ranks[i], &plans[1]);
+    assert_int_equal(plans[1].op_count, first->op_count);
+    assert_int_equal(plans[1].scratch_first, ranks[i]);
+    for (uint32_t k = 0; k < first->op_count; k++) {
+      struct rondo_plan_op op = first->ops[k];
+      op.first_chunk = (op.first_chunk + ranks[i]) % n;
+      assert_memory_equal(&plans[1].ops[k], &op, sizeof op);
+    }
+    for (uint32_t k = 0; k < first->send.count; k++) {
+      assert_int_equal(plans[1].send.listed[k], (first->send.listed[k] + ranks[i]) % n);
+      assert_int_equal(plans[1].recv.listed[k], (first->recv.listed[k] + ranks[i]) % n);
+    }
+  }
+}
+
+// Beyond what the verifier takes: all ranks do the same, so scratch holds the same on all of them.
+static void bruck_all_to_all_of_up_to_4096_ranks_moves_every_part(void **state) {
+  (void)state;
+  static const uint32_t sizes[] = {257, 511, 512, 513, 1000, 1023, 1024, 1025, 3000, 4095, 4096};
+  static struct part scratch[RONDO_PLAN_VERIFY_MAX_RANKS], before[RONDO_PLAN_VERIFY_MAX_RANKS];
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    uint32_t n = sizes[i];
+    const struct rondo_plan *plan = &plans[0];
+    plans_build_one(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_BRUCK, n, 0, &plans[0]);
+    assert_plans_are_alike(plan, n);
+    for (uint32_t k = 0; k < n; k++) // op 0 copies all chunks
+      scratch[k] = (struct part){0, k};
+    for (uint32_t k = 2; k + 1 < plan->op_count; k += 2) {
+      const struct rondo_plan_op *send = &plan->ops[k - 1], *recv = &plan->ops[k];
+      uint32_t distance = n - plan->recv.listed[recv->recv_peer];
+      assert_int_equal(plan->send.listed[send->send_peer], distance);
+      assert_int_equal(send->width, recv->width);
+      memcpy(before, scratch, n * sizeof *scratch);
+      for (uint32_t j = 0; j < recv->width; j++) {
+        struct part part = before[message_chunk(send, j, n)];
+        scratch[message_chunk(recv, j, n)] =
+            (struct part){(part.from + n - distance) % n, (part.to + n - distance) % n};
+      }
+    }
+    for (uint32_t k = 0; k < n; k++) { // the last op takes chunk k from place -k
+      assert_int_equal(scratch[(n - k) % n].from, k);
+      assert_int_equal(scratch[(n - k) % n].to, 0);
+    }
   }
 }
 
@@ -636,6 +704,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(barrier_by_dissemination_is_proved),
       cmocka_unit_test(plans_of_256_ranks_are_proved),
       cmocka_unit_test(plans_of_up_to_4096_ranks_are_proved),
+      cmocka_unit_test(bruck_all_to_all_of_up_to_4096_ranks_moves_every_part),
       cmocka_unit_test(chunks_are_proved_one_at_a_time),
       cmocka_unit_test(one_slot_fewer_than_the_least_deadlocks),
       cmocka_unit_test(plans_with_several_peers_can_be_proved),
