@@ -25,7 +25,7 @@
 // The chunks of a barrier are empty: its slots are signals, and RECV alone receives one.
 enum rondo_primitive {
   RONDO_PRIM_RECV = 1,      // take a slot from the recv connector
-  RONDO_PRIM_REDUCE = 2,    // reduce it with the local chunk; needs RECV
+  RONDO_PRIM_REDUCE = 2,    // reduce it with the local chunk; needs RECV, or IN_SCRATCH
   RONDO_PRIM_COPY = 4,      // put the value into the receive buffer
   RONDO_PRIM_SEND = 8,      // put the value into the send connector
   RONDO_PRIM_FINAL = 16,    // the value is the finished result: apply the reduction's last step

@@ -144,8 +144,8 @@ def check_ops():
     assert halving["ops"][1]["primitive"] == ["copy", "out_scratch"], halving["ops"]
     assert halving["ops"][-1]["primitive"] == ["recv", "reduce", "copy", "final", "out_base",
                                                "in_scratch"], halving["ops"]
-    assert halving["cost"]["dependent_hops"] == 3 and halving["cost"]["bytes"] == 40, halving["cost"]
-    assert halving["cost"]["scratch_bytes"] == 30, halving["cost"]
+    cost = halving["cost"]
+    assert (cost["dependent_hops"], cost["bytes"], cost["scratch_bytes"]) == (3, 40, 30), cost
     parts = plan("alltoall", 7, 10, "--algo", "bruck")
     assert [(op["width"], op["run"]) for op in parts["ops"]] == [
         (7, 7), (3, 1), (3, 1), (3, 2), (3, 2), (3, 3), (3, 3), (7, 7)], parts["ops"]

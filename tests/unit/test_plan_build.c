@@ -289,7 +289,44 @@ static void halving_fits_the_largest_groups(void **state) {
     plan = plan_of(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK, 0, sizes[i], 0);
     assert_int_equal(plan.op_count, 2 * RONDO_PLAN_MAX_ROUNDS);
     assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
+    plan = plan_of(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_BRUCK, 0, sizes[i], 0);
+    assert_int_equal(plan.op_count, 2 * RONDO_PLAN_MAX_ROUNDS + 2);
+    assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
+    plan = plan_of(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_HALVING, 0, sizes[i], 0);
+    assert_int_equal(plan.op_count, 2 * RONDO_PLAN_MAX_ROUNDS + sizes[i] % 2);
+    assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
+    assert_int_equal(plan.scratch_count, sizes[i] - sizes[i] / 2);
   }
+}
+
+// Rank 2 of 5 adds the inputs of 0 and 1, its own, and those of 3 and 4. Ranks 0 and 1 reduce what
+// they receive first with their own input.
+static void one_shot_adds_in_the_order_of_positions(void **state) {
+  (void)state;
+  const int from = RONDO_PRIM_IN_SCRATCH, to = RONDO_PRIM_OUT_SCRATCH;
+  const struct tree_op middle[] = {{S, 4, 0, 1},
+                                   {R | C | to, 1, 2, 1},
+                                   {R | ADD | C | from | to, 1, 3, 1},
+                                   {ADD | C | from | to, 1, 0, 0},
+                                   {R | ADD | C | from | to, 1, 0, 1},
+                                   {R | ADD | C | from | F, 1, 1, 1}},
+                       first[] = {{S, 4, 0, 1},
+                                  {R | ADD | C | to, 1, 0, 1},
+                                  {R | ADD | C | from | to, 2, 1, 1},
+                                  {R | ADD | C | from | F, 1, 3, 1}},
+                       last[] = {{S, 4, 0, 1},
+                                 {R | C | to, 1, 0, 1},
+                                 {R | ADD | C | from | to, 3, 1, 1},
+                                 {ADD | C | from | F, 1, 0, 0}};
+  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, 2, 5, 0);
+  assert_tree_ops(&plan, middle, 6);
+  assert_walk(&plan.recv, &plan, 4, (const uint32_t[]){3, 4, 0, 1});
+  assert_int_equal(plan.by_value, 1);
+  assert_int_equal(plan.scratch_count, 1);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, 0, 5, 0);
+  assert_tree_ops(&plan, first, 4);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, 4, 5, 0);
+  assert_tree_ops(&plan, last, 4);
 }
 
 static void assert_op(const struct rondo_plan_op *op, struct rondo_plan_op expected) {
@@ -487,6 +524,7 @@ int main(void) {
       cmocka_unit_test(a_direct_plan_sends_to_each_rank),
       cmocka_unit_test(a_direct_reduction_adds_up_in_the_receive_buffer),
       cmocka_unit_test(halving_fits_the_largest_groups),
+      cmocka_unit_test(one_shot_adds_in_the_order_of_positions),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
       cmocka_unit_test(gather_and_scatter_have_one_op_beside_the_root),
       cmocka_unit_test(a_barrier_signals_to_powers_of_two),

@@ -27,6 +27,7 @@ enum {
   FROM = RONDO_PRIM_IN_SCRATCH,
   TO = RONDO_PRIM_OUT_SCRATCH,
   RUNS = RONDO_PRIM_RUNS,
+  MIRROR = RONDO_PRIM_MIRROR,
   RANKS = 5,
   MORE_RANKS = 23
 };
@@ -478,6 +479,30 @@ static void refuses_scratch_where_none_can_be(void **state) {
   assert_refused(what, "rank 1, op 0: has IN_");
 }
 
+static void refuses_another_order_than_that_of_a_message(void **state) {
+  (void)state;
+  const int all = RONDO_ALL_TO_ALL, bruck = RONDO_ALGORITHM_BRUCK;
+  struct rondo_plan_verify_case what = good(all, bruck, RANKS);
+  plans[2].ops[1].chunk_stride = 0; // a run
+  assert_refused(what, "rank 2, op 1: has RUNS but no message of several");
+  plans[2].ops[1].chunk_stride = 2; // as long as the message
+  assert_refused(what, "rank 2, op 1: has RUNS but no message of several");
+  what = good(all, bruck, 7);
+  plans[2].ops[4].chunk_stride = 1; // places 2, 4 and 6, not 2, 3 and 6
+  assert_refused(what, "rank 2, op 4, chunk 6: writes over scratch that nothing has read");
+  what = good(all, bruck, RANKS);
+  plans[2].ops[0].primitive |= RUNS;
+  assert_refused(what, "rank 2, op 0: has RUNS but no message of several");
+  plans[2].ops[0].primitive ^= RUNS | MIRROR;
+  assert_refused(what, "rank 2, op 0: has MIRROR but copies nothing out of scratch");
+  what = good(all, bruck, RANKS);
+  plans[2].ops[7].primitive ^= MIRROR;
+  assert_refused(what, "rank 2, op 7, chunk 3: writes chunk 7 of loop 0 there");
+  what = scratch_pair();
+  plans[0].ops[3].primitive |= MIRROR;
+  assert_refused(what, "rank 0, op 3: has RUNS or MIRROR, and is no all-to-all");
+}
+
 // ---------------------------------------------------------------- malformation ---
 
 static void refuses_malformed_ops(void **state) {
@@ -889,6 +914,7 @@ int main(void) {
       cmocka_unit_test(refuses_what_scratch_does_not_have),
       cmocka_unit_test(refuses_overwriting_from_scratch_what_a_peer_may_still_read),
       cmocka_unit_test(refuses_scratch_where_none_can_be),
+      cmocka_unit_test(refuses_another_order_than_that_of_a_message),
       cmocka_unit_test(refuses_malformed_ops),
       cmocka_unit_test(refuses_malformed_plans),
       cmocka_unit_test(refuses_malformed_walks),
