@@ -407,7 +407,7 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
   if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->nranks == 2)
     return false; // the plan of doubling
   if (q->kind == RONDO_ALL_TO_ALL && algorithm == RONDO_ALGORITHM_BRUCK &&
-      (q->nranks <= 3 || q->bytes > RONDO_COST_MAX_EXCHANGE_BYTES / q->nranks))
+      (q->nranks <= 3 || q->bytes > RONDO_COST_MAX_EXCHANGE_BYTES))
     return false; // of 3 ranks it has as many messages as direct
   uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
   uint64_t most_bytes = (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * q->nranks;

@@ -49,10 +49,10 @@ int rondo_cost_link_find(const char *name);
 // cores took twice as long for 300 all-reduces as along the tree).
 #define RONDO_COST_MAX_ROOT_PEERS 64u
 
-// Nor is Bruck's all-to-all of more bytes to all ranks than these. Where direct has too many
-// connectors it would be the only candidate, and it copies each part many times: with 64 threads on
-// two cores 16 KiB took 0.7 of the time by Bruck's, 64 KiB 1.1 times as long and 256 KiB twice.
-#define RONDO_COST_MAX_EXCHANGE_BYTES 16384u
+// Nor is Bruck's all-to-all of larger parts than these. Where direct has too many connectors it
+// would be the only candidate, and it copies each part many times: between threads on two cores
+// parts of 256 B took 0.7 of the time of direct with 64 ranks, 1.1 with 32 and 1.3 with 20.
+#define RONDO_COST_MAX_EXCHANGE_BYTES 256u
 
 #define RONDO_COST_MAX_RANKS 5u // numbers of ranks at which a model may be measured
 #define RONDO_COST_MAX_SIZES 8u // sizes of messages

@@ -350,6 +350,7 @@ static void scratch_is_for_small_sizes(void **state) {
   (void)state;
   const int a2a = RONDO_ALL_TO_ALL, bruck = RONDO_ALGORITHM_BRUCK, shot = RONDO_ALGORITHM_ONE_SHOT;
   const int rs = RONDO_REDUCE_SCATTER, halving = RONDO_ALGORITHM_HALVING;
+  assert_true(is_candidate(a2a, bruck, 4, 256));
   assert_true(is_candidate(a2a, bruck, 64, 256));
   assert_false(is_candidate(a2a, bruck, 64, 257));
   assert_false(is_candidate(a2a, bruck, 3, 8));
