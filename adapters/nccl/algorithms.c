@@ -77,7 +77,7 @@ static void forced_write(const int allowed[FUNCTIONS], struct rondo_nccl_algorit
       continue;
     used +=
         (size_t)snprintf(out->forced + used, sizeof out->forced - used, "%s%s=%s", used ? "," : "",
-                         rondo_kind_name(functions[i].kind), here == RING ? "ring" : "tree");
+                         rondo_kind_name(functions[i].kind), here == RING ? "ring" : "double-tree");
   }
 }
 

@@ -10,7 +10,7 @@ RONDO_FN void rondo_context_fail(struct rondo_task_context *c, int status) {
   c->state.repeat = 0; // now counts send peers
 }
 
-// Advances after a chunk: repeat, op, loop, end of plan.
+// Advances after a chunk: repeat, op, loop, pass, end of plan.
 RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
   if (++c->state.repeat < op->repeat) {
@@ -19,12 +19,18 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
     return;
   }
   c->state.repeat = 0;
-  if (++c->state.op == c->fixed.op_count) {
-    c->state.op = 0;
-    if (++c->state.loop == rondo_geometry_loops(&c->fixed.geometry)) {
+  uint8_t next = ++c->state.op;
+  if (next == c->fixed.first_pass || next == c->fixed.op_count) {
+    bool is_last = ++c->state.loop == rondo_geometry_loops(&c->fixed.geometry);
+    if (is_last && next == c->fixed.op_count) {
+      c->state.op = 0;
       c->state.phase = rondo_context_has_reference(c) ? RONDO_PHASE_DRAIN : RONDO_PHASE_ENDED;
       return;
     }
+    if (is_last)
+      c->state.loop = 0; // of the second pass
+    else
+      c->state.op = next == c->fixed.first_pass ? 0 : c->fixed.first_pass;
   }
   rondo_context_bind(c);
 }

@@ -101,7 +101,8 @@ struct rondo_context_static {
   struct rondo_reduction reduction;
   uint32_t index;      // in the daemon's table
   uint32_t generation; // of that table entry
-  uint16_t elem_bytes; // 0: a barrier, whose chunks are empty
+  uint8_t elem_bytes;  // 0: a barrier, whose chunks are empty
+  uint8_t first_pass;  // of the plan
   uint8_t op_count;
   uint8_t urgency; // priority + 128
   uint16_t send_peer_count;

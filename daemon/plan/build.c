@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/plan/halving.h"
+#include "daemon/plan/trees.h"
 #include "daemon/plan/two_level.h"
 #include "rondo/status.h"
 #include "rondo/types.h"
@@ -461,6 +462,8 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
     [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
     [RONDO_ALGORITHM_TWO_SHOT] = {[RONDO_ALL_REDUCE] = two_shot_build},
     [RONDO_ALGORITHM_ONE_SHOT] = {[RONDO_ALL_REDUCE] = one_shot_build},
+    [RONDO_ALGORITHM_DOUBLE_TREE] = {[RONDO_ALL_REDUCE] = rondo_plan_double_tree_build,
+                                     [RONDO_BROADCAST] = rondo_plan_double_tree_build},
 };
 
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
@@ -486,7 +489,8 @@ const char *rondo_plan_algorithm_name(int algorithm) {
       [RONDO_ALGORITHM_CHAIN_DOUBLING] = "chain+doubling",
       [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = "binomial+doubling",
       [RONDO_ALGORITHM_TWO_SHOT] = "two-shot",
-      [RONDO_ALGORITHM_ONE_SHOT] = "one-shot"};
+      [RONDO_ALGORITHM_ONE_SHOT] = "one-shot",
+      [RONDO_ALGORITHM_DOUBLE_TREE] = "double-tree"};
   return algorithm >= 0 && algorithm < RONDO_ALGORITHM_COUNT ? names[algorithm] : "unknown";
 }
 
@@ -534,6 +538,8 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
 }
 
 bool rondo_plan_splits(int kind, int algorithm) {
+  if (algorithm == RONDO_ALGORITHM_DOUBLE_TREE)
+    return true;
   return kind == RONDO_ALL_REDUCE &&
          (algorithm == RONDO_ALGORITHM_RING || algorithm == RONDO_ALGORITHM_HALVING ||
           algorithm == RONDO_ALGORITHM_TWO_SHOT || rondo_plan_rings_between(algorithm) ||
@@ -547,6 +553,8 @@ uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q) {
     return lanes * rondo_plan_topology_machines(q->topology);
   if (rondo_plan_doubles_between(q->algorithm))
     return lanes;
+  if (q->algorithm == RONDO_ALGORITHM_DOUBLE_TREE)
+    return q->nranks > 1 ? 2 : 1;
   return rondo_plan_splits(q->kind, q->algorithm) || rondo_plan_has_parts(q->kind) ? q->nranks : 1;
 }
 

@@ -34,10 +34,10 @@ int rondo_plan_algorithm_find(const char *name);
 // True if the algorithm has a plan for that kind and that many ranks.
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks);
 
-// The chunks of a loop: 1, or as many as ranks or, with a ring between machines, as many as
-// machines; and so many for each leader that a machine has. There are several if each rank has its
-// part of a buffer, or if the plan splits the elements of an all-reduce. Reads kind, algorithm,
-// nranks and topology of the request.
+// The chunks of a loop: 1, or as many as ranks, as machines (with a ring between machines) or as
+// trees; and so many for each leader that a machine has. There are several if each rank has its
+// part of a buffer, or if the plan splits the elements of an all-reduce or broadcast. Reads kind,
+// algorithm, nranks and topology of the request.
 uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q);
 bool rondo_plan_splits(int kind, int algorithm);
 

@@ -128,6 +128,18 @@ static void one_shot_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->scratch = n > 2 ? form->bytes : 0;
 }
 
+// Two trees of n - 1 ranks below the root: in the longest chain a rank with two children waits for
+// both. Ranks of which each is the child of the other one, in different trees, share connectors.
+static void double_tree_form(int kind, uint32_t n, struct rondo_plan_form *form) {
+  uint32_t passes = kind == RONDO_ALL_REDUCE ? 2 : 1;
+  uint32_t shared = n == 2 ? passes : (passes - 1) * 2 * ((n + 1) / 4);
+  form->hops = passes * (log2_floor(n - 1) + log2_floor(n) + 1);
+  form->steps = passes * 2;
+  form->messages = (uint64_t)passes * 2 * (n - 1);
+  form->connectors = form->messages - shared;
+  form->bytes = divide_up(form->bytes, 2);
+}
+
 // Of at least 2 ranks; `bytes` is set to what the descriptor counts.
 // Algorithms over two levels have none: they consist of others (levels_make).
 typedef void form_filler(int kind, uint32_t n, struct rondo_plan_form *form);
@@ -141,7 +153,8 @@ static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_HALVING] = halving_form,
     [RONDO_ALGORITHM_BRUCK] = bruck_form,
     [RONDO_ALGORITHM_TWO_SHOT] = two_shot_form,
-    [RONDO_ALGORITHM_ONE_SHOT] = one_shot_form};
+    [RONDO_ALGORITHM_ONE_SHOT] = one_shot_form,
+    [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_form};
 
 static uint32_t query_machines(const struct rondo_cost_query *q) {
   return q->machines ? q->machines : 1;

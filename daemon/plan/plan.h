@@ -2,8 +2,9 @@
 //
 // A plan is a short array of ops. An op is a primitive (a send, receive, reduction and copy, in any
 // combination: the paper, 4.1) that is repeated over chunks. Data are divided into loops, and each
-// loop into chunks (geometry_core.h). A block executes the whole plan once for each loop. A ring
-// all-reduce has five ops for any number of ranks.
+// loop into chunks (geometry_core.h). A block executes the whole plan once for each loop, or, if
+// the plan has two passes, first the ops of one pass for all loops and then those of the other one.
+// A ring all-reduce has five ops for any number of ranks.
 //
 // build.h builds plans; daemon/core/block_execute_core.h executes them.
 #ifndef RONDO_DAEMON_PLAN_PLAN_H
@@ -94,9 +95,12 @@ enum rondo_algorithm {
   // All-reduce: a direct reduce-scatter, then a direct all-gather.
   RONDO_ALGORITHM_TWO_SHOT = 12,
   // All-reduce: each rank sends its input to all others, and adds up all inputs.
-  RONDO_ALGORITHM_ONE_SHOT = 13
+  RONDO_ALGORITHM_ONE_SHOT = 13,
+  // All-reduce and broadcast: two binary trees, each with half of the elements, through which the
+  // loops follow each other (trees.h). A rank that passes on in one of them is a leaf of the other.
+  RONDO_ALGORITHM_DOUBLE_TREE = 14
 };
-#define RONDO_ALGORITHM_COUNT 14
+#define RONDO_ALGORITHM_COUNT 15
 
 // The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
 // every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.
@@ -108,7 +112,7 @@ struct rondo_plan_peers {
 
 struct rondo_plan {
   uint32_t op_count;
-  uint32_t chunk_count; // chunks of a loop: nranks, the number of machines, or 1
+  uint32_t chunk_count; // chunks of a loop: nranks, the number of machines, 2 or 1
   uint32_t nranks;
   uint32_t by_value;   // 1: slots carry copies, never references
   uint32_t keeps_sums; // 1: see struct rondo_plan_request
@@ -118,6 +122,9 @@ struct rondo_plan {
   // Scratch holds the chunks of a loop from `scratch_first` on, `scratch_count` of them, round the
   // end. Each block has its own. 0: the plan has no scratch.
   uint32_t scratch_first, scratch_count;
+  // 0: the plan has one pass. Else the number of its first ops that are the first pass: a block
+  // executes them for all loops, and then the others for all loops.
+  uint32_t first_pass;
   struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS]; // last: a copy ends after op_count of them
 };

@@ -31,6 +31,7 @@ struct place {
 
 // A send that passed the address of places of the sender.
 struct reference {
+  uint64_t loop;
   uint32_t place, width; // the first of them, and their number, round the end of the buffer
   uint32_t taker;
   uint32_t taken_at; // the taker's own time when it took the slot; 0: not yet
@@ -52,12 +53,14 @@ struct connector {
 };
 
 struct member {
-  uint64_t loop; // loops done
+  uint64_t loop; // loops done, in this pass
   uint32_t op, repeat;
-  uint32_t reference_count; // of this loop
+  uint32_t reference_count; // of this loop; with two passes, of all
   struct reference *references;
-  struct place *places;            // send buffer, then, unless in place, receive buffer; scratch
-  uint64_t *sets;                  // of the symbols of the places
+  // Of this loop: send buffer; unless in place, receive buffer; scratch. With two passes those of
+  // all loops follow each other from `all_places` on; else all loops have the same ones.
+  struct place *places, *all_places;
+  uint64_t *sets, *all_sets;       // of the symbols of the places
   uint32_t *clock;                 // ops that each rank is known to have done before this point
   struct connector **send, **recv; // by the index of the peer
 };
@@ -244,10 +247,25 @@ static uint64_t member_loops(const struct rondo_plan_verify_case *what, uint32_t
   return most;
 }
 
-// Fresh buffers for the loop that a rank begins.
+// Loops of whose buffers the verifier keeps the contents.
+static uint64_t kept_loops(const struct rondo_plan_verify_case *what, uint32_t rank) {
+  return what->plans[rank].first_pass ? what->loops : 1;
+}
+
+// Goes to the buffers of the loop that a rank begins, in either pass.
+static void buffers_find(const struct machine *m, uint32_t rank) {
+  struct member *me = &m->members[rank];
+  uint64_t at = me->loop % kept_loops(m->what, rank) * place_count(m->what, rank);
+  me->places = me->all_places + at;
+  me->sets = me->all_sets + at * m->set_words;
+}
+
+// Fresh buffers for the loop that a rank begins in its first pass.
 static void buffers_reset(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
-  me->reference_count = 0;
+  buffers_find(m, rank);
+  if (!m->what->plans[rank].first_pass)
+    me->reference_count = 0;
   assert(me->sets != NULL); // a member that was not made is not run
   for (uint32_t i = 0; i < place_count(m->what, rank); i++)
     me->places[i] = (struct place){.symbol.from = me->sets + (size_t)i * m->set_words};
@@ -396,8 +414,9 @@ static bool local_reduce(const struct machine *m, struct step *step) {
   return true;
 }
 
-// Takes the oldest slot. If its sender is still in the loop of the slot, note when its
-// reference was taken; else the place that it named is out of reach of further writes.
+// Takes the oldest slot. If its sender is still in the loop of the slot, or comes back to it in
+// another pass, note when its reference was taken; else the place that it named is out of reach of
+// further writes.
 static bool slot_take(const struct machine *m, struct step *step) {
   struct connector *recv = step->recv;
   struct member *me = &m->members[step->at.rank], *sender = &m->members[recv->from];
@@ -405,7 +424,8 @@ static bool slot_take(const struct machine *m, struct step *step) {
   step->received = slot;
   for (uint32_t i = 0; i < m->what->nranks; i++)
     me->clock[i] = me->clock[i] > slot->clock[i] ? me->clock[i] : slot->clock[i];
-  if (slot->reference != RONDO_PLAN_NOWHERE && slot->loop == sender->loop)
+  bool is_kept = m->what->plans[recv->from].first_pass || slot->loop == sender->loop;
+  if (slot->reference != RONDO_PLAN_NOWHERE && is_kept)
     sender->references[slot->reference].taken_at = me->clock[step->at.rank];
   return slot->width == step->op->width ||
          rondo_plan_verify_fault(m->report, step->at, "takes %u chunks of a message of %u",
@@ -461,7 +481,8 @@ static bool references_check(const struct machine *m, const struct step *step, u
   const struct member *me = &m->members[step->at.rank];
   for (uint32_t i = 0; i < me->reference_count; i++) {
     const struct reference *r = &me->references[i];
-    if (reference_has(m, r, place) && (r->taken_at == 0 || me->clock[r->taker] < r->taken_at))
+    if (r->loop == me->loop && reference_has(m, r, place) &&
+        (r->taken_at == 0 || me->clock[r->taker] < r->taken_at))
       return rondo_plan_verify_fault(m->report, step->at,
                                      "writes what rank %u may still read by reference", r->taker);
   }
@@ -611,7 +632,7 @@ static void slot_refer(const struct machine *m, struct step *step) {
     return;
   step->sent->reference = me->reference_count++;
   me->references[step->sent->reference] =
-      (struct reference){place, step->sent->count, step->send->to, 0};
+      (struct reference){me->loop, place, step->sent->count, step->send->to, 0};
 }
 
 // --------------------------------------------------------------------- ranks ---
@@ -649,7 +670,7 @@ static bool scratch_check(const struct machine *m, uint32_t rank) {
   return true;
 }
 
-// All results of the loop that a rank has just done are written.
+// All results of the loop that a rank has just done, in its last pass, are written.
 static bool loop_check(const struct machine *m, uint32_t rank) {
   if (m->what->kind == RONDO_BARRIER)
     return barrier_check(m, rank);
@@ -673,13 +694,21 @@ static bool member_advance(const struct machine *m, uint32_t rank) {
   if (++me->repeat < plan->ops[me->op].repeat)
     return true;
   me->repeat = 0;
-  if (++me->op < plan->op_count)
+  bool is_first = ++me->op == plan->first_pass;
+  if (!is_first && me->op < plan->op_count)
     return true;
-  me->op = 0;
-  if (!loop_check(m, rank))
+  if (!is_first && !loop_check(m, rank))
     return false;
+  me->op = is_first ? 0 : plan->first_pass;
   me->loop++;
-  buffers_reset(m, rank);
+  if (is_first && me->loop == m->what->loops) {
+    me->op = plan->first_pass;
+    me->loop = 0;
+  }
+  if (me->op < plan->first_pass || !plan->first_pass)
+    buffers_reset(m, rank);
+  else
+    buffers_find(m, rank);
   return true;
 }
 
@@ -867,17 +896,17 @@ static bool connector_init(struct machine *m, uint32_t rank, uint32_t index) {
 static bool member_init(struct machine *m, uint32_t rank) {
   const struct rondo_plan *plan = &m->what->plans[rank];
   struct member *me = &m->members[rank];
-  size_t sends = 1;
+  size_t sends = 1, loops = kept_loops(m->what, rank), places = loops * place_count(m->what, rank);
   for (uint32_t i = 0; i < plan->op_count; i++)
     sends += plan->ops[i].primitive & RONDO_PRIM_SEND ? plan->ops[i].repeat : 0;
-  me->references = calloc(sends, sizeof(*me->references));
-  me->places = calloc(place_count(m->what, rank), sizeof(*me->places));
-  me->sets = calloc((size_t)place_count(m->what, rank) * m->set_words, sizeof(*me->sets));
+  me->references = calloc(sends * loops, sizeof(*me->references));
+  me->all_places = calloc(places, sizeof(*me->places));
+  me->all_sets = calloc(places * m->set_words, sizeof(*me->sets));
   me->clock = calloc(m->what->nranks, sizeof(*me->clock));
   me->send = calloc(plan->send.count + 1, sizeof(struct connector *));
   me->recv = calloc(plan->recv.count + 1, sizeof(struct connector *));
-  if (me->references == NULL || me->places == NULL || me->sets == NULL || me->clock == NULL ||
-      me->send == NULL || me->recv == NULL)
+  if (me->references == NULL || me->all_places == NULL || me->all_sets == NULL ||
+      me->clock == NULL || me->send == NULL || me->recv == NULL)
     return false;
   buffers_reset(m, rank);
   return true;
@@ -894,8 +923,8 @@ static void machine_fini(struct machine *m) {
     connector_fini(m, &m->connectors[i]);
   for (uint32_t rank = 0; m->members != NULL && rank < m->what->nranks; rank++) {
     free(m->members[rank].references);
-    free(m->members[rank].places);
-    free(m->members[rank].sets);
+    free(m->members[rank].all_places);
+    free(m->members[rank].all_sets);
     free(m->members[rank].clock);
     free(m->members[rank].send);
     free(m->members[rank].recv);
@@ -938,8 +967,8 @@ static bool case_is_valid(const struct rondo_plan_verify_case *what) {
       (what->pair_loops && what->kind != RONDO_ALL_TO_ALL_V))
     return false;
   if (what->plans == NULL || what->nranks < 1 || what->nranks > RONDO_PLAN_VERIFY_MAX_RANKS ||
-      (what->plans[0].chunk_count > 1 && what->nranks > RONDO_PLAN_VERIFY_MAX_PARTS &&
-       !what->one_chunk))
+      (what->plans[0].chunk_count > RONDO_PLAN_VERIFY_FEW_PARTS &&
+       what->nranks > RONDO_PLAN_VERIFY_MAX_PARTS && !what->one_chunk))
     return false;
   if (what->one_chunk && (is_exchange(what) || what->one_chunk > what->plans[0].chunk_count))
     return false;

@@ -38,7 +38,9 @@
 #include "daemon/plan/plan_topology.h"
 
 #define RONDO_PLAN_VERIFY_MAX_RANKS 4096u
-#define RONDO_PLAN_VERIFY_MAX_PARTS 256u // the most ranks if all chunks of a loop are followed
+// The most ranks if all chunks of a loop are followed and a loop has more than FEW_PARTS.
+#define RONDO_PLAN_VERIFY_MAX_PARTS 256u
+#define RONDO_PLAN_VERIFY_FEW_PARTS 2u
 #define RONDO_PLAN_NOWHERE UINT32_MAX
 
 struct rondo_plan_verify_case {

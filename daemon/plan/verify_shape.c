@@ -180,6 +180,10 @@ static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_
     return "has no ops, or too many";
   if (plan->chunk_count == 0 || plan->chunk_count != what->plans[0].chunk_count)
     return "has another chunk count than rank 0, or none";
+  if (plan->first_pass && plan->first_pass >= plan->op_count)
+    return "has no ops in its second pass";
+  if (plan->first_pass && (rondo_plan_has_parts(what->kind) || what->kind == RONDO_BARRIER))
+    return "has two passes in a kind that has one";
   if (rondo_plan_has_parts(what->kind) && plan->chunk_count != what->nranks)
     return "does not have one chunk a rank";
   if (plan->by_place > (rondo_plan_has_parts(what->kind) && what->topology))

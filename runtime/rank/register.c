@@ -397,6 +397,7 @@ static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t pr
   if (plan->by_place)
     fixed->geometry.order = fixed->ops + coll_ops_bytes(coll);
   fixed->op_count = (uint8_t)plan->op_count;
+  fixed->first_pass = (uint8_t)plan->first_pass;
   fixed->send_peer_count = (uint16_t)plan->send.count;
   fixed->block = (uint8_t)block;
   uint32_t peers = plan->send.count + plan->recv.count;
@@ -414,7 +415,7 @@ static void static_fill(const struct rondo_coll *coll, struct rondo_context_stat
   fixed->index = coll->index;
   fixed->generation = coll->device_generation;
   if (coll->desc.kind != RONDO_BARRIER)
-    fixed->elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
+    fixed->elem_bytes = (uint8_t)rondo_dtype_bytes(coll->desc.dtype);
   fixed->urgency = (uint8_t)(coll->desc.priority + 128);
 }
 

@@ -19,6 +19,9 @@
 #define LISTED_BYTES                                                                               \
   (UINT64_C(4) << 20)            // payload of a rank's connectors to all peers of an all-to-all-v
 #define LISTED_LEAST_BYTES 4096u // ... but at least this for a chunk
+// Largest chunks of a double tree: small, so that all levels of the trees work at once.
+#define TREE_SUM_BYTES (UINT64_C(64) << 10)
+#define TREE_COPY_BYTES (UINT64_C(128) << 10)
 #define NO_LINK UINT32_MAX
 
 // The largest chunk of an all-to-all-v. No rank knows all its sizes, so the bound is on the payload
@@ -46,6 +49,14 @@ static struct rondo_plan_choice shape_choose(const struct rondo_collective_desc 
   return rondo_cost_choose(limits->model ? limits->model : &rondo_cost_defaults, &query);
 }
 
+// The largest chunk, of any algorithm.
+static uint64_t shape_cap_bytes(const struct rondo_shape *shape,
+                                const struct rondo_shape_limits *limits) {
+  uint64_t most = rondo_plan_reduces(shape->kind) ? TREE_SUM_BYTES : TREE_COPY_BYTES;
+  bool is_tree = shape->algorithm == RONDO_ALGORITHM_DOUBLE_TREE;
+  return is_tree && limits->slot_bytes > most ? most : limits->slot_bytes;
+}
+
 static uint32_t shape_chunk_count(const struct rondo_shape *shape) {
   const struct rondo_plan_request request = {.kind = shape->kind,
                                              .algorithm = shape->algorithm,
@@ -58,7 +69,6 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
                                     const struct rondo_shape_limits *limits) {
   uint64_t elem_bytes = rondo_dtype_bytes(desc->dtype);
   uint64_t bytes = desc->count * elem_bytes;
-  uint64_t cap_bytes = limits->slot_bytes;
   uint64_t blocks = divide_up(bytes, or_default(limits->block_bytes, BLOCK_BYTES));
   struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
   shape.root = desc->root;
@@ -66,10 +76,12 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   struct rondo_plan_choice choice = shape_choose(desc, nranks, limits);
   shape.algorithm = choice.algorithm;
   shape.rule = choice.rule;
+  uint64_t cap_bytes = shape_cap_bytes(&shape, limits);
   shape.topology = limits->topology;
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
   int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING &&
-             shape.algorithm != RONDO_ALGORITHM_CHAIN_RING && desc->kind != RONDO_BARRIER;
+             shape.algorithm != RONDO_ALGORITHM_CHAIN_RING &&
+             shape.algorithm != RONDO_ALGORITHM_DOUBLE_TREE && desc->kind != RONDO_BARRIER;
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
   if (rondo_plan_is_by_value(shape.algorithm))

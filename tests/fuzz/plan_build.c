@@ -39,6 +39,7 @@ static void check_plan(const struct rondo_plan_request *r, const struct rondo_pl
   RONDO_FUZZ_CHECK(r->nranks >= 1 && r->rank < r->nranks);
   int nothing_to_do = r->kind == RONDO_BARRIER && r->nranks == 1;
   RONDO_FUZZ_CHECK(plan->op_count >= !nothing_to_do && plan->op_count <= RONDO_PLAN_MAX_OPS);
+  RONDO_FUZZ_CHECK(plan->first_pass == 0 || plan->first_pass < plan->op_count);
   RONDO_FUZZ_CHECK(plan->nranks == r->nranks);
   RONDO_FUZZ_CHECK(plan->scratch_count <= plan->chunk_count);
   RONDO_FUZZ_CHECK(plan->scratch_first < plan->chunk_count);

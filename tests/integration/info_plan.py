@@ -101,7 +101,8 @@ def check_hops():
         folds = ranks != 1 << rounds
         expected = {"doubling": rounds + 2 * folds, "binomial": 2 * (rounds + folds),
                     "direct": 2 * (ranks - 1), "two-shot": 2 * (ranks - 1),
-                    "one-shot": 2 * ranks - 3}
+                    "one-shot": 2 * ranks - 3,
+                    "double-tree": 2 * (rounds + (ranks - 1).bit_length())}
         if ranks <= 1024:
             expected["ring"] = 2 * (ranks - 1)
             expected["halving"] = 2 * (rounds + folds)
@@ -121,8 +122,8 @@ def check_algorithms():
     """Algorithms can be asked for, also where they are not the choice."""
     for kind, algorithm in (*(("all_reduce", name) for name in (
             "ring", "tree", "direct", "doubling", "binomial", "halving",
-            "two-shot", "one-shot")), ("all_gather", "bruck"), ("all_to_all", "bruck"),
-            ("reduce_scatter", "halving")):
+            "two-shot", "one-shot", "double-tree")), ("all_gather", "bruck"),
+            ("all_to_all", "bruck"), ("reduce_scatter", "halving"), ("broadcast", "double-tree")):
         for ranks in (1, 2, 3, 64, 100):
             found = plan(kind, ranks, 8, "--algo", algorithm)
             assert found["algorithm"] == algorithm and found["verified"] is True, found
@@ -137,6 +138,10 @@ def check_ops():
     assert ops[0]["primitive"] == ["send"] and ops[0]["to"] == [2] and ops[0]["from"] == []
     assert ops[4]["primitive"] == ["recv", "copy"] and ops[4]["from"] == [0] and ops[4]["to"] == []
     assert plan("alltoall", 4, 8, "--algo", "direct")["ops"][0]["to"] == [1, 2, 3]
+    trees = plan("all_reduce", 7, "1M", "--rank=4", "--algo", "double-tree")
+    assert trees["first_pass"] == 3 and trees["cost"]["bytes"] == 2048 * KiB, trees
+    text = run("all_reduce", 7, "1M", "--rank=4", "--algo", "double-tree").stdout
+    assert "second pass        after the ops above for all loops\n  op 3 " in text, text
     bruck = plan("all_gather", 7, 10, "--algo", "bruck")
     assert [op["width"] for op in bruck["ops"]] == [1, 1, 2, 2, 3, 3], bruck["ops"]
     assert bruck["cost"]["bytes"] == 60, bruck["cost"]

@@ -329,8 +329,78 @@ static void one_shot_adds_in_the_order_of_positions(void **state) {
   assert_tree_ops(&plan, last, 4);
 }
 
+// The op of one execution for one chunk.
+static struct rondo_plan_op op_of(int primitive, uint32_t chunk, uint16_t send, uint16_t recv) {
+  return (struct rondo_plan_op){.primitive = (uint16_t)primitive,
+                                .send_peer = primitive & S ? send : RONDO_PLAN_NO_PEER,
+                                .recv_peer = primitive & R ? recv : RONDO_PLAN_NO_PEER,
+                                .repeat = 1,
+                                .first_chunk = chunk,
+                                .width = 1};
+}
+
 static void assert_op(const struct rondo_plan_op *op, struct rondo_plan_op expected) {
   assert_memory_equal(op, &expected, sizeof(expected));
+}
+
+// Of 7 ranks, the first tree is 0, below it 4, below that 2 (with 1 and 3) and 6 (with 5). The
+// second is 0, 3, below that 5 (with 6 and 4) and 1 (with 2).
+static void a_rank_passes_on_in_one_of_two_trees(void **state) {
+  (void)state;
+  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, 4, 7, 3);
+  assert_walk(&plan.send, &plan, 4, (const uint32_t[]){5, 0, 2, 6});
+  assert_walk(&plan.recv, &plan, 4, (const uint32_t[]){6, 2, 0, 5});
+  assert_int_equal(plan.op_count, 6);
+  assert_int_equal(plan.first_pass, 3);
+  assert_int_equal(plan.chunk_count, 2);
+  assert_op(&plan.ops[0], op_of(S, 1, 0, 0));
+  assert_op(&plan.ops[1], op_of(R | ADD | C, 0, 0, 0));
+  assert_op(&plan.ops[2], op_of(R | ADD | C | RESULT | S, 0, 1, 1));
+  assert_op(&plan.ops[3], op_of(R | C | S, 0, 2, 2));
+  assert_op(&plan.ops[4], op_of(S | RESULT, 0, 3, 0));
+  assert_op(&plan.ops[5], op_of(R | C, 1, 0, 3));
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, 6, 7, 3);
+  assert_int_equal(plan.op_count, 4);
+  assert_op(&plan.ops[1], op_of(R | ADD | S, 0, 1, 0)); // one child
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, 0, 7, 3);
+  assert_walk(&plan.recv, &plan, 2, (const uint32_t[]){4, 3});
+  assert_op(&plan.ops[1], op_of(R | ADD | C | F, 1, 0, 1));
+  assert_op(&plan.ops[2], op_of(S | RESULT, 0, 0, 0));
+}
+
+// The same trees from root 2.
+static void two_trees_of_a_broadcast_have_the_same_root(void **state) {
+  (void)state;
+  struct rondo_plan plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_DOUBLE_TREE, 2, 7, 2);
+  assert_walk(&plan.send, &plan, 2, (const uint32_t[]){6, 5});
+  assert_int_equal(plan.recv.count, 0);
+  assert_int_equal(plan.first_pass, 0);
+  assert_op(&plan.ops[0], op_of(C | S, 0, 0, 0));
+  assert_op(&plan.ops[1], op_of(C | S, 1, 1, 0));
+  plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_DOUBLE_TREE, 6, 7, 2);
+  assert_walk(&plan.recv, &plan, 2, (const uint32_t[]){2, 0});
+  assert_walk(&plan.send, &plan, 2, (const uint32_t[]){4, 1});
+  assert_op(&plan.ops[0], op_of(R | C | S, 0, 0, 0));
+  assert_op(&plan.ops[1], op_of(S | RESULT, 0, 1, 0));
+  assert_op(&plan.ops[2], op_of(R | C, 1, 0, 1));
+}
+
+// In each pass a rank sends at most two chunks and receives at most two.
+static void two_trees_share_the_work(void **state) {
+  (void)state;
+  for (uint32_t n = 2; n <= RONDO_MAX_RANKS; n += n < 300 ? 1 : n / 2 + 1)
+    for (uint32_t rank = 0; rank < n; rank += n < 300 ? 1 : 1 + rank / 3) {
+      struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, rank, n, 0);
+      uint32_t sends[2] = {0}, receives[2] = {0};
+      for (uint32_t i = 0; i < plan.op_count; i++) {
+        sends[i >= plan.first_pass] += (plan.ops[i].primitive & S) != 0;
+        receives[i >= plan.first_pass] += (plan.ops[i].primitive & R) != 0;
+      }
+      for (int pass = 0; pass < 2; pass++) {
+        assert_in_range(sends[pass], 0, 2);
+        assert_in_range(receives[pass], 0, 2);
+      }
+    }
 }
 
 static void all_to_all_is_three_ops_at_any_size(void **state) {
@@ -525,6 +595,9 @@ int main(void) {
       cmocka_unit_test(a_direct_reduction_adds_up_in_the_receive_buffer),
       cmocka_unit_test(halving_fits_the_largest_groups),
       cmocka_unit_test(one_shot_adds_in_the_order_of_positions),
+      cmocka_unit_test(a_rank_passes_on_in_one_of_two_trees),
+      cmocka_unit_test(two_trees_of_a_broadcast_have_the_same_root),
+      cmocka_unit_test(two_trees_share_the_work),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
       cmocka_unit_test(gather_and_scatter_have_one_op_beside_the_root),
       cmocka_unit_test(a_barrier_signals_to_powers_of_two),

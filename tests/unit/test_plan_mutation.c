@@ -699,6 +699,37 @@ static void refuses_malformed_plans(void **state) {
   assert_refused(what, "rank 0: does not have one chunk a rank");
 }
 
+// Op 2 of rank 4 sends the sum up, op 3 takes the result.
+static void refuses_wrong_passes(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, 7);
+  plans[4].first_pass = plans[4].op_count;
+  assert_refused(what, "rank 4: has no ops in its second pass");
+  plans[4].first_pass = 2; // the second op of a sum waits for the next loop's other one
+  assert_refused(what, "rank");
+  plans[4].first_pass = 4;
+  assert_refused(what, "deadlock");
+  plans[4].first_pass = 0; // only the connectors' slots limit how far the others are ahead
+  assert_refused(what, "deadlock");
+  what = good(RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 3);
+  plans[1].first_pass = 1;
+  assert_refused(what, "rank 1: has two passes in a kind that has one");
+}
+
+// Both ranks send all their input in the first pass and add up in the second one: right out of
+// place only, because nothing says that the peer has read the input of that loop.
+static void refuses_a_second_pass_over_what_a_peer_may_still_read(void **state) {
+  (void)state;
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    pair_plan_set(rank, S, R | ADD | C | F);
+    plans[rank].first_pass = 1;
+  }
+  struct rondo_plan_verify_case what = case_of(RONDO_ALL_REDUCE, 2, 0);
+  assert_accepted(&what);
+  what.in_place = 1;
+  assert_refused(what, "op 1, chunk 0: writes what rank");
+}
+
 static void refuses_malformed_walks(void **state) {
   (void)state;
   struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
@@ -848,10 +879,13 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, n);
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, n);
     refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, n);
+    refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, n);
+    refused += changes_refuse(RONDO_BROADCAST, RONDO_ALGORITHM_DOUBLE_TREE, n);
   }
   assert_true(refused > 1000);
   refused = changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, MORE_RANKS);
   refused += changes_refuse(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, MORE_RANKS);
+  refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, MORE_RANKS);
   assert_true(refused > 1000);
   for (uint32_t n = 2; n <= 8; n++) {
     refused = changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, n);
@@ -917,6 +951,8 @@ int main(void) {
       cmocka_unit_test(refuses_another_order_than_that_of_a_message),
       cmocka_unit_test(refuses_malformed_ops),
       cmocka_unit_test(refuses_malformed_plans),
+      cmocka_unit_test(refuses_wrong_passes),
+      cmocka_unit_test(refuses_a_second_pass_over_what_a_peer_may_still_read),
       cmocka_unit_test(refuses_malformed_walks),
       cmocka_unit_test(names_the_place_of_the_fault),
       cmocka_unit_test(refuses_every_change_of_one_field_of_one_op),

@@ -131,6 +131,16 @@ static void one_shot_all_reduce_is_proved(void **state) {
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT);
 }
 
+static void double_tree_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE);
+}
+
+static void double_tree_broadcast_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_BROADCAST, RONDO_ALGORITHM_DOUBLE_TREE);
+}
+
 static void bruck_all_gather_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK);
@@ -259,6 +269,11 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
     what.kind = RONDO_BROADCAST;
     what.root = n / 3;
     plans_build(what.kind, RONDO_ALGORITHM_BINOMIAL, n, what.root);
+    assert_proved(&what, "large");
+    plans_build(what.kind, RONDO_ALGORITHM_DOUBLE_TREE, n, what.root);
+    assert_proved(&what, "large");
+    what.kind = RONDO_ALL_REDUCE;
+    plans_build(what.kind, RONDO_ALGORITHM_DOUBLE_TREE, n, 0);
     assert_proved(&what, "large");
     what.kind = RONDO_BARRIER;
     plans_build(what.kind, RONDO_ALGORITHM_DISSEMINATION, n, 0);
@@ -426,6 +441,40 @@ static void ranks_place(uint32_t *on, uint32_t n, uint32_t machines, int how, ui
             : how == 1 ? r * machines / n
                        : (uint32_t)(*random >> 40) % machines;
   }
+}
+
+// Bytes that the plans send between different machines, in chunks.
+static uint32_t chunks_between_machines(uint32_t n) {
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < n; rank++)
+    for (uint32_t i = 0; i < plans[rank].op_count; i++) {
+      const struct rondo_plan_op *op = &plans[rank].ops[i];
+      if (op->primitive & RONDO_PRIM_SEND)
+        count += rondo_plan_topology_machine_of(topology, rank) !=
+                 rondo_plan_topology_machine_of(
+                     topology, rondo_plan_peer(&plans[rank], &plans[rank].send, op->send_peer));
+    }
+  return count;
+}
+
+// Trees over 64 ranks, which are placed on 4 machines in turn: subtrees are machines all the same,
+// so most messages stay inside them.
+static void trees_keep_machines_together(void **state) {
+  (void)state;
+  const uint32_t n = 64, machines = 4;
+  struct rondo_plan_location at[64];
+  for (uint32_t i = 0; i < n; i++)
+    at[i] = (struct rondo_plan_location){.machine = i % machines, .process = i, .cores = 1};
+  topology = rondo_plan_topology_create(at, n);
+  assert_non_null(topology);
+  for (uint32_t root = 0; root < n; root += 21) {
+    group_prove(RONDO_BROADCAST, RONDO_ALGORITHM_DOUBLE_TREE, n, root);
+    assert_in_range(chunks_between_machines(n), 2 * (machines - 1), 6 * (machines - 1));
+  }
+  group_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, n, 0);
+  assert_in_range(chunks_between_machines(n), 4 * (machines - 1), 12 * (machines - 1));
+  rondo_plan_topology_destroy(topology);
+  topology = NULL;
 }
 
 // Every placement of up to five ranks on three machines, and some of many ranks.
@@ -638,6 +687,7 @@ static void refuses_cases_that_are_out_of_range(void **state) {
   static struct rondo_plan parts[1];
   plans_build(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 0);
   parts[0] = plans[0];
+  parts[0].chunk_count = RONDO_PLAN_VERIFY_MAX_PARTS + 1;
   plans_build(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 2, 0);
   const struct rondo_plan_verify_case bad[] = {
       {-1, 2, 0, 1, 1, 0, 0, plans, NULL, 0, NULL},
@@ -679,9 +729,12 @@ int main(int argc, char **argv) {
       cmocka_unit_test(bruck_all_gather_is_proved),
       cmocka_unit_test(two_shot_all_reduce_is_proved),
       cmocka_unit_test(one_shot_all_reduce_is_proved),
+      cmocka_unit_test(double_tree_all_reduce_is_proved),
+      cmocka_unit_test(double_tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(rings_enter_each_machine_once),
+      cmocka_unit_test(trees_keep_machines_together),
       cmocka_unit_test(two_level_is_proved_for_equal_machines),
       cmocka_unit_test(two_level_is_proved_for_unequal_machines),
       cmocka_unit_test(several_leaders_are_proved),

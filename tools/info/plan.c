@@ -209,12 +209,12 @@ static json_t *plan_json(const struct info_plan *p) {
       json_pack("{s:i, s:i, s:i}", "send", plan->send.count, "recv", plan->recv.count,
                 "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
   return json_pack(
-      "{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s*}", "kind",
+      "{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:s*}", "kind",
       rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks, "rank", q->rank,
       "root", q->root, "machines", p->query.machines, "cores", (int)p->query.cores, "algorithm",
       rondo_plan_algorithm_name(q->algorithm), "why", why_json(p), "candidates", candidates_json(p),
-      "ops", ops_json(plan), "connectors", connectors, "cost", cost_json(p), "verified", verified,
-      "fault", is_faulty(p) ? p->report.message : NULL);
+      "ops", ops_json(plan), "first_pass", plan->first_pass, "connectors", connectors, "cost",
+      cost_json(p), "verified", verified, "fault", is_faulty(p) ? p->report.message : NULL);
 }
 
 // ------------------------------------------------------------------------ text ---
@@ -294,8 +294,11 @@ static void plan_print(const struct info_plan *p, const json_t *root) {
   printf("  %-18s %s\n", "why",
          json_string_value(json_object_get(json_object_get(root, "why"), "text")));
   candidates_print(json_object_get(root, "candidates"), p->topology != NULL);
-  for (uint32_t i = 0; i < plan->op_count; i++)
+  for (uint32_t i = 0; i < plan->op_count; i++) {
+    if (i > 0 && i == plan->first_pass)
+      printf("  %-18s after the ops above for all loops\n", "second pass");
     op_print(i, json_array_get(ops, i));
+  }
   if (plan->op_count == 0)
     printf("  no ops\n");
   printf("  %-18s %" PRIu32 " to send, %" PRIu32 " to receive, in each block\n", "connectors",
@@ -436,7 +439,7 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
     usage_refuse("%s has no algorithm '%s'", kind, o->algorithm);
   struct rondo_plan plan_of_rank;
   if (q->nranks > MAX_PARTS && rondo_plan_build(q, &plan_of_rank) == RONDO_SUCCESS &&
-      plan_of_rank.chunk_count > 1)
+      plan_of_rank.chunk_count > RONDO_PLAN_VERIFY_FEW_PARTS)
     usage_refuse("RANKS of %s by %s is a number from 1 to %u, not '%s'", kind,
                  rondo_plan_algorithm_name(q->algorithm), MAX_PARTS, a[ARGUMENT_RANKS]);
 }
@@ -453,7 +456,8 @@ static void plans_verify(struct info_plan *plan) {
       .loops = LOOPS,
       .topology = q->topology,
       .plans = plan->plans};
-  bool is_large = q->nranks > RONDO_PLAN_VERIFY_MAX_PARTS && plan->plans[0].chunk_count > 1;
+  bool is_large = q->nranks > RONDO_PLAN_VERIFY_MAX_PARTS &&
+                  plan->plans[0].chunk_count > RONDO_PLAN_VERIFY_FEW_PARTS;
   plan->verified = is_large ? RONDO_ERR_UNSUPPORTED : RONDO_SUCCESS;
   for (; what.in_place <= !is_exchange && plan->verified == RONDO_SUCCESS; what.in_place++)
     plan->verified = rondo_plan_verify(&what, &plan->report);

@@ -132,13 +132,12 @@ static int64_t hops_count(const struct rondo_plan *plans, uint32_t n) {
 
 // ---------------------------------------------------------------- one rank -----
 
-// Bytes of chunk `k`: all chunks have what the descriptor counts, except that some plans of an
-// all-reduce part it among the ranks.
+// Bytes of chunk `k`: all chunks have what the descriptor counts, except that some plans split it.
 static uint64_t chunk_bytes(const struct rondo_plan_request *q, const struct rondo_plan *plan,
                             uint64_t bytes, uint32_t k) {
   if (q->kind == RONDO_BARRIER)
     return 0;
-  if (q->kind != RONDO_ALL_REDUCE || plan->chunk_count == 1)
+  if (!rondo_plan_splits(q->kind, q->algorithm))
     return bytes;
   uint64_t share = bytes / plan->chunk_count + (bytes % plan->chunk_count > 0);
   uint64_t before = share * k;

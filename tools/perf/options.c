@@ -113,7 +113,8 @@ static const struct rondo_kit_option option_table[] = {
     {"algo", 0, "NAME",
      "Algorithm of the collective, if it has that one: ring, tree, direct, dissemination, "
      "doubling, "
-     "binomial, halving, bruck, two-shot, one-shot, chain+ring, binomial+ring, chain+doubling or "
+     "binomial, halving, bruck, two-shot, one-shot, double-tree, chain+ring, binomial+ring, "
+     "chain+doubling or "
      "binomial+doubling "
      "(default: Rondo's choice, or RONDO_ALGO)",
      .value = RONDO_KIT_TEXT, AT(algorithm)},

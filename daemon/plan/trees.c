@@ -1,0 +1,171 @@
+#include "daemon/plan/trees.h"
+
+#include <stdbool.h>
+
+enum { TREES = 2, CHILDREN = 2 };
+
+enum {
+  SEND = RONDO_PRIM_SEND,
+  RECV = RONDO_PRIM_RECV,
+  COPY_SEND = RONDO_PRIM_COPY | SEND,
+  SEND_RESULT = SEND | RONDO_PRIM_RESULT,
+  RECV_COPY = RECV | RONDO_PRIM_COPY,
+  RECV_COPY_SEND = RECV_COPY | SEND,
+  RECV_REDUCE_SEND = RECV | RONDO_PRIM_REDUCE | SEND,
+  RECV_REDUCE_COPY = RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY,
+  RECV_REDUCE_RESULT = RECV_REDUCE_COPY | RONDO_PRIM_RESULT
+};
+
+// ------------------------------------------------------------------ the trees ---
+//
+// Nodes are steps of the line from the root (plan_topology.h), so subtrees are machines in a row.
+// The root is node 0. The others, 1 … m, are in the order of their numbers in the tree: an odd node
+// is a leaf. The parent of node x, whose lowest bit is b, is x + b or x - b, whichever is a
+// multiple of 2b but not of 4b; if that is beyond m, it is x - b.
+//
+//   0 ─── 4 ─┬─ 2 ─┬─ 1
+//            │     └─ 3
+//            └─ 6 ─── 5
+//
+// The second tree is the same one with other numbers, so that odd nodes become even ones: from m
+// down to 1 if m is even, else each one higher and the last one 1.
+
+// A node of a tree; the children by the size of their subtrees, the smaller one first.
+struct node {
+  uint32_t parent;
+  uint32_t child_count, children[CHILDREN];
+};
+
+static uint32_t node_parent(uint32_t node, uint32_t last) {
+  uint32_t bit = node & (~node + 1), before = node - bit, up = before | bit << 1;
+  return up <= last ? up : before;
+}
+
+static struct node node_of(uint32_t node, uint32_t last) {
+  struct node x = {.parent = node ? node_parent(node, last) : 0};
+  uint32_t bit = node & (~node + 1), distance = bit >> 1;
+  if (node == 0) {
+    uint32_t top = 1;
+    while (top <= last / 2)
+      top *= 2;
+    x.children[x.child_count++] = top;
+    return x;
+  }
+  while (distance > last - node)
+    distance /= 2;
+  if (distance)
+    x.children[x.child_count++] = node + distance;
+  if (bit > 1)
+    x.children[x.child_count++] = node - bit / 2;
+  return x;
+}
+
+// The number in the second tree of a node of the first, and back.
+static uint32_t node_renumber(uint32_t node, uint32_t last) {
+  if (node == 0)
+    return 0;
+  return last % 2 ? node % last + 1 : last + 1 - node;
+}
+
+static uint32_t node_renumber_back(uint32_t node, uint32_t last) {
+  if (node == 0)
+    return 0;
+  return last % 2 ? (node + last - 2) % last + 1 : last + 1 - node;
+}
+
+// The places of a rank in both trees. Peers are positions in the group.
+struct places {
+  bool is_root;
+  struct node nodes[TREES];
+};
+
+static struct places places_of(const struct rondo_plan_request *q) {
+  bool is_rooted = rondo_plan_is_rooted(q->kind);
+  uint32_t root = is_rooted ? q->root : rondo_plan_topology_at(q->topology, 0);
+  const struct rondo_plan_line line = rondo_plan_line_of(q->topology, q->nranks, root);
+  uint32_t step = rondo_plan_line_step(&line, q->rank), last = q->nranks - 1;
+  struct places p = {.is_root = step == 0};
+  for (uint32_t tree = 0; tree < TREES; tree++) {
+    struct node *x = &p.nodes[tree];
+    *x = node_of(tree ? node_renumber(step, last) : step, last);
+    uint32_t *peers[] = {&x->parent, &x->children[0], &x->children[1]};
+    for (uint32_t i = 0; i <= x->child_count; i++) {
+      uint32_t at = tree ? node_renumber_back(*peers[i], last) : *peers[i];
+      *peers[i] = rondo_plan_line_at(&line, at);
+    }
+  }
+  return p;
+}
+
+// -------------------------------------------------------------------- the ops ---
+
+// Returns the index of a peer in a list, to which it is added if it is not there.
+static uint16_t peer_index(struct rondo_plan_peers *peers, uint32_t position) {
+  uint32_t i = 0;
+  while (i < peers->count && peers->listed[i] != position)
+    i++;
+  if (i == peers->count)
+    peers->listed[peers->count++] = position;
+  return (uint16_t)i;
+}
+
+// Appends an op for the chunk of a tree. `to` and `from` are positions, and count where the
+// primitive sends or receives.
+static void op_append(struct rondo_plan *plan, int primitive, uint32_t tree, uint32_t to,
+                      uint32_t from) {
+  struct rondo_plan_op *op = &plan->ops[plan->op_count++];
+  *op = (struct rondo_plan_op){.primitive = (uint16_t)primitive,
+                               .send_peer = RONDO_PLAN_NO_PEER,
+                               .recv_peer = RONDO_PLAN_NO_PEER,
+                               .repeat = 1,
+                               .first_chunk = tree,
+                               .width = 1};
+  if (primitive & SEND)
+    op->send_peer = peer_index(&plan->send, to);
+  if (primitive & RECV)
+    op->recv_peer = peer_index(&plan->recv, from);
+}
+
+// Adds what the children send to the rank's own chunk, and sends the sum to the parent.
+static void up_append(struct rondo_plan *plan, const struct places *p, uint32_t tree) {
+  const struct node *x = &p->nodes[tree];
+  if (p->is_root)
+    op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, tree, 0, x->children[0]);
+  else if (x->child_count == 0)
+    op_append(plan, SEND, tree, x->parent, 0);
+  else if (x->child_count == 1)
+    op_append(plan, RECV_REDUCE_SEND, tree, x->parent, x->children[0]);
+  if (x->child_count == 2) {
+    op_append(plan, RECV_REDUCE_COPY, tree, 0, x->children[0]);
+    op_append(plan, RECV_REDUCE_RESULT | SEND, tree, x->parent, x->children[1]);
+  }
+}
+
+// Passes the result on, to the larger subtree first. `first`: what the root does with its chunk.
+static void down_append(struct rondo_plan *plan, const struct places *p, uint32_t tree, int first) {
+  const struct node *x = &p->nodes[tree];
+  uint32_t larger = x->children[x->child_count ? x->child_count - 1 : 0];
+  if (p->is_root)
+    op_append(plan, first, tree, larger, 0);
+  else
+    op_append(plan, x->child_count ? RECV_COPY_SEND : RECV_COPY, tree, larger, x->parent);
+  if (x->child_count == 2)
+    op_append(plan, SEND_RESULT, tree, x->children[0], 0);
+}
+
+// Going up, each rank sends first where it is a leaf, which waits for nobody; going down it
+// receives last there.
+void rondo_plan_double_tree_build(const struct rondo_plan_request *request,
+                                  struct rondo_plan *plan) {
+  struct places p = places_of(request);
+  bool reduces = rondo_plan_reduces(request->kind);
+  for (int inner = 0; inner <= 1 && reduces; inner++)
+    for (uint32_t tree = 0; tree < TREES; tree++)
+      if ((p.nodes[tree].child_count > 0) == inner)
+        up_append(plan, &p, tree);
+  plan->first_pass = plan->op_count;
+  for (int inner = 1; inner >= 0; inner--)
+    for (uint32_t tree = 0; tree < TREES; tree++)
+      if ((p.nodes[tree].child_count > 0) == inner)
+        down_append(plan, &p, tree, reduces ? SEND_RESULT : COPY_SEND);
+}
