@@ -27,7 +27,7 @@ static const struct {
 } functions[] = {{"allreduce", RONDO_ALL_REDUCE, true},
                  {"allgather", RONDO_ALL_GATHER, false},
                  {"reducescatter", RONDO_REDUCE_SCATTER, false},
-                 {"reduce", RONDO_REDUCE, false},
+                 {"reduce", RONDO_REDUCE, true},
                  {"broadcast", RONDO_BROADCAST, true}};
 #define FUNCTIONS (sizeof functions / sizeof *functions)
 

@@ -450,8 +450,11 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
                                 [RONDO_SCATTER] = scatter_build},
     [RONDO_ALGORITHM_DISSEMINATION] = {[RONDO_BARRIER] = barrier_build},
     [RONDO_ALGORITHM_DOUBLING] = {[RONDO_ALL_REDUCE] = doubling_build},
-    [RONDO_ALGORITHM_BINOMIAL] =
-        {[RONDO_ALL_REDUCE] = binomial_build, [RONDO_BROADCAST] = binomial_build},
+    [RONDO_ALGORITHM_BINOMIAL] = {[RONDO_ALL_REDUCE] = binomial_build,
+                                  [RONDO_BROADCAST] = binomial_build,
+                                  [RONDO_REDUCE] = rondo_plan_binomial_reduce_build,
+                                  [RONDO_GATHER] = rondo_plan_binomial_gather_build,
+                                  [RONDO_SCATTER] = rondo_plan_binomial_scatter_build},
     [RONDO_ALGORITHM_HALVING] = {[RONDO_ALL_REDUCE] = rondo_plan_halving_all_reduce_build,
                                  [RONDO_REDUCE_SCATTER] = rondo_plan_halving_reduce_scatter_build},
     [RONDO_ALGORITHM_BRUCK] = {[RONDO_ALL_GATHER] = rondo_plan_bruck_all_gather_build,
@@ -463,6 +466,7 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
     [RONDO_ALGORITHM_TWO_SHOT] = {[RONDO_ALL_REDUCE] = two_shot_build},
     [RONDO_ALGORITHM_ONE_SHOT] = {[RONDO_ALL_REDUCE] = one_shot_build},
     [RONDO_ALGORITHM_DOUBLE_TREE] = {[RONDO_ALL_REDUCE] = rondo_plan_double_tree_build,
+                                     [RONDO_REDUCE] = rondo_plan_double_tree_build,
                                      [RONDO_BROADCAST] = rondo_plan_double_tree_build},
 };
 
@@ -558,8 +562,9 @@ uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q) {
   return rondo_plan_splits(q->kind, q->algorithm) || rondo_plan_has_parts(q->kind) ? q->nranks : 1;
 }
 
-uint32_t rondo_plan_most_width(int algorithm, uint32_t nranks) {
-  bool halves = algorithm == RONDO_ALGORITHM_HALVING || algorithm == RONDO_ALGORITHM_BRUCK;
+uint32_t rondo_plan_most_width(int kind, int algorithm, uint32_t nranks) {
+  bool halves = algorithm == RONDO_ALGORITHM_HALVING || algorithm == RONDO_ALGORITHM_BRUCK ||
+                (algorithm == RONDO_ALGORITHM_BINOMIAL && rondo_plan_has_parts(kind));
   return halves && nranks > 1 ? nranks / 2 : 1;
 }
 

@@ -36,13 +36,13 @@ bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks);
 
 // The chunks of a loop: 1, or as many as ranks, as machines (with a ring between machines) or as
 // trees; and so many for each leader that a machine has. There are several if each rank has its
-// part of a buffer, or if the plan splits the elements of an all-reduce or broadcast. Reads kind,
-// algorithm, nranks and topology of the request.
+// part of a buffer, or if the plan splits the elements of an all-reduce, reduce or broadcast. Reads
+// kind, algorithm, nranks and topology of the request.
 uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q);
 bool rondo_plan_splits(int kind, int algorithm);
 
 // The greatest width of an op in the plans of a group.
-uint32_t rondo_plan_most_width(int algorithm, uint32_t nranks);
+uint32_t rondo_plan_most_width(int kind, int algorithm, uint32_t nranks);
 
 // Returns the least number of slots with which the connectors of this plan cannot deadlock: 1 or 2.
 // An op that receives and sends takes both slots at once. In a closed ring in which every rank

@@ -83,10 +83,28 @@ static void doubling_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   form->messages = form->connectors = ((uint64_t)rounds << rounds) + 2 * (uint64_t)folded;
 }
 
+// The part of a message that is in a loop.
+static uint64_t loop_bytes(uint64_t bytes) { return bytes < LOOP_BYTES ? bytes : LOOP_BYTES; }
+
+// The nodes of the largest subtree of a binomial tree below its root: that of the last child,
+// unless it is cut off, or of the one before. It needs scratch if it has several.
+static uint32_t largest_subtree(uint32_t n) {
+  uint32_t last = 1u << log2_floor(n - 1), of_last = n - last < last ? n - last : last;
+  uint32_t largest = of_last > last / 2 ? of_last : last / 2;
+  return largest > 1 ? largest : 0;
+}
+
 static void binomial_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   uint32_t ways = kind == RONDO_ALL_REDUCE ? 2 : 1;
   form->hops = form->steps = ways * log2_ceiling(n);
   form->messages = form->connectors = (uint64_t)ways * (n - 1);
+  if (kind == RONDO_REDUCE && n >= 7) // so that not only the root has several children
+    form->scratch = loop_bytes(form->bytes);
+  if (kind != RONDO_GATHER && kind != RONDO_SCATTER)
+    return;
+  // Messages become larger towards the root: the average of those of the root counts.
+  form->scratch = loop_bytes(largest_subtree(n) * form->bytes);
+  form->bytes = divide_up(form->bytes * (n - 1), form->hops);
 }
 
 // Messages become half as large from round to round, or twice as large: the average counts.
@@ -138,6 +156,8 @@ static void double_tree_form(int kind, uint32_t n, struct rondo_plan_form *form)
   form->messages = (uint64_t)passes * 2 * (n - 1);
   form->connectors = form->messages - shared;
   form->bytes = divide_up(form->bytes, 2);
+  if (kind == RONDO_REDUCE && n > 3) // so that a rank has two children
+    form->scratch = loop_bytes(form->bytes);
 }
 
 // Of at least 2 ranks; `bytes` is set to what the descriptor counts.
@@ -422,7 +442,7 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
   if (q->kind == RONDO_ALL_TO_ALL && algorithm == RONDO_ALGORITHM_BRUCK &&
       (q->nranks <= 3 || q->bytes > RONDO_COST_MAX_EXCHANGE_BYTES))
     return false; // of 3 ranks it has as many messages as direct
-  uint64_t slot_bytes = form.bytes < LOOP_BYTES ? form.bytes : LOOP_BYTES;
+  uint64_t slot_bytes = loop_bytes(form.bytes);
   uint64_t most_bytes = (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * q->nranks;
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * q->nranks &&
          form.scratch <= RONDO_COST_MAX_PAYLOAD_BYTES &&

@@ -110,7 +110,7 @@ struct rondo_plan_form {
   uint64_t connectors; // in a block
   // Of the largest message, all loops together, and of its share of other copies.
   uint64_t bytes;
-  uint64_t scratch; // bytes of a rank, all loops together
+  uint64_t scratch; // bytes of a rank, all loops together; of trees, the most of any rank
 };
 
 // Returns false if the algorithm has no plan for that kind and number of ranks, or is one over two

@@ -81,7 +81,8 @@ enum rondo_algorithm {
   RONDO_ALGORITHM_DISSEMINATION = 3, // barrier only: signals to distances 1, 2, 4, …
   // All-reduce: pairs of ranks at the distances 1, 2, 4, … exchange sums (recursive doubling).
   RONDO_ALGORITHM_DOUBLING = 4,
-  RONDO_ALGORITHM_BINOMIAL = 5, // all-reduce and broadcast over a binomial tree
+  // All-reduce, reduce, broadcast, gather and scatter over a binomial tree.
+  RONDO_ALGORITHM_BINOMIAL = 5,
   // Reduce-scatter: ⌈log2 n⌉ rounds halve the chunks that a rank adds up. All-reduce: as many more
   // gather the results (Rabenseifner's algorithm, for any number of ranks).
   RONDO_ALGORITHM_HALVING = 6,
@@ -96,7 +97,8 @@ enum rondo_algorithm {
   RONDO_ALGORITHM_TWO_SHOT = 12,
   // All-reduce: each rank sends its input to all others, and adds up all inputs.
   RONDO_ALGORITHM_ONE_SHOT = 13,
-  // All-reduce and broadcast: two binary trees, each with half of the elements, through which the
+  // All-reduce, reduce and broadcast: two binary trees, each with half of the elements, through
+  // which the
   // loops follow each other (trees.h). A rank that passes on in one of them is a leaf of the other.
   RONDO_ALGORITHM_DOUBLE_TREE = 14
 };
@@ -123,7 +125,7 @@ struct rondo_plan {
   // end. Each block has its own. 0: the plan has no scratch.
   uint32_t scratch_first, scratch_count;
   // 0: the plan has one pass. Else the number of its first ops that are the first pass: a block
-  // executes them for all loops, and then the others for all loops.
+  // executes them for all loops, and then the others for all loops. Such a plan has no scratch.
   uint32_t first_pass;
   struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS]; // last: a copy ends after op_count of them

@@ -184,6 +184,8 @@ static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_
     return "has no ops in its second pass";
   if (plan->first_pass && (rondo_plan_has_parts(what->kind) || what->kind == RONDO_BARRIER))
     return "has two passes in a kind that has one";
+  if (plan->first_pass && plan->scratch_count)
+    return "has two passes and scratch, which holds one loop";
   if (rondo_plan_has_parts(what->kind) && plan->chunk_count != what->nranks)
     return "does not have one chunk a rank";
   if (plan->by_place > (rondo_plan_has_parts(what->kind) && what->topology))

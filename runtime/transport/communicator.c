@@ -94,7 +94,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   if (rondo_plan_splits(desc->kind, shape.algorithm))
     parts *= shape_chunk_count(&shape);
   // A slot holds all chunks of an op.
-  uint64_t most_bytes = cap_bytes / rondo_plan_most_width(shape.algorithm, nranks);
+  uint64_t most_bytes = cap_bytes / rondo_plan_most_width(desc->kind, shape.algorithm, nranks);
   most_bytes = most_bytes / ALIGN_BYTES * ALIGN_BYTES;
   uint64_t chunk_bytes = divide_up(divide_up(bytes, parts), ALIGN_BYTES) * ALIGN_BYTES;
   chunk_bytes = chunk_bytes > most_bytes ? most_bytes : chunk_bytes;

@@ -123,7 +123,9 @@ def check_algorithms():
     for kind, algorithm in (*(("all_reduce", name) for name in (
             "ring", "tree", "direct", "doubling", "binomial", "halving",
             "two-shot", "one-shot", "double-tree")), ("all_gather", "bruck"),
-            ("all_to_all", "bruck"), ("reduce_scatter", "halving"), ("broadcast", "double-tree")):
+            ("all_to_all", "bruck"), ("reduce_scatter", "halving"), ("broadcast", "double-tree"),
+            ("reduce", "double-tree"), ("reduce", "binomial"), ("gather", "binomial"),
+            ("scatter", "binomial")):
         for ranks in (1, 2, 3, 64, 100):
             found = plan(kind, ranks, 8, "--algo", algorithm)
             assert found["algorithm"] == algorithm and found["verified"] is True, found

@@ -69,7 +69,7 @@ static void algorithms_of_nccl_force_those_of_rondo(void **state) {
   static const char *const cases[][3] = {
       {"Ring", "all_reduce=ring,all_gather=ring,reduce_scatter=ring,reduce=ring,broadcast=ring",
        ""},
-      {"tree", "all_reduce=double-tree,broadcast=double-tree", ""},
+      {"tree", "all_reduce=double-tree,reduce=double-tree,broadcast=double-tree", ""},
       {"ring,tree", "", ""},
       {"allreduce:TREE", "all_reduce=double-tree", ""},
       {"ring;allreduce:tree,NVLS;broadcast:^ring",

@@ -29,6 +29,8 @@ static void plans_count(int kind, int algorithm, uint32_t n,
     struct rondo_plan plan;
     assert_int_equal(rondo_plan_build(&request, &plan), RONDO_SUCCESS);
     sum->connectors += plan.send.count;
+    if (plan.scratch_count > sum->scratch)
+      sum->scratch = plan.scratch_count; // in chunks
     for (uint32_t i = 0; i < plan.op_count; i++)
       if (plan.ops[i].primitive & RONDO_PRIM_SEND)
         sum->messages += plan.ops[i].repeat;
@@ -43,6 +45,10 @@ static void form_check(const struct rondo_cost_query *q, int algorithm,
   plans_count(q->kind, algorithm, q->nranks, topology, &sum);
   assert_int_equal(form.messages, sum.messages);
   assert_int_equal(form.connectors, sum.connectors);
+  if (algorithm == RONDO_ALGORITHM_BINOMIAL)
+    assert_int_equal(form.scratch, q->bytes * sum.scratch);
+  if (algorithm == RONDO_ALGORITHM_DOUBLE_TREE)
+    assert_int_equal(form.scratch, q->bytes / 2 * sum.scratch);
   assert_in_range(form.steps, 1, form.hops);
 }
 
@@ -479,7 +485,7 @@ static void numbers_that_make_no_sense_are_refused(void **state) {
   t->file.model.sizes[2] = t->file.model.sizes[1];
   assert_refused(t, "line 5 has no number that makes sense");
   t->file.model.sizes[2] = 1100;
-  t->file.rows[1].kind = RONDO_REDUCE; // has no doubling, nor binomial
+  t->file.rows[1].kind = RONDO_REDUCE; // has no doubling
   t->file.rows[1].algorithm = RONDO_ALGORITHM_DOUBLING;
   assert_refused(t, "line 11 has no link, kind and algorithm of this library");
   t->file.rows[1].kind = RONDO_ALL_REDUCE;

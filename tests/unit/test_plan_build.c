@@ -368,6 +368,37 @@ static void a_rank_passes_on_in_one_of_two_trees(void **state) {
   assert_op(&plan.ops[2], op_of(S | RESULT, 0, 0, 0));
 }
 
+// A rank with two children adds up in scratch.
+static void two_trees_of_a_reduce_go_up_in_one_pass(void **state) {
+  (void)state;
+  struct rondo_plan plan = plan_of(RONDO_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, 4, 7, 0);
+  assert_int_equal(plan.op_count, 3);
+  assert_int_equal(plan.first_pass, 0);
+  assert_int_equal(plan.scratch_count, 1);
+  assert_op(&plan.ops[1], op_of(R | ADD | C | RONDO_PRIM_OUT_SCRATCH, 0, 0, 0));
+  assert_op(&plan.ops[2], op_of(R | ADD | S | RONDO_PRIM_IN_SCRATCH, 0, 1, 1));
+}
+
+// Of 11 ranks and root 3, rank 0 is node 8, with the children 9 and 10.
+static void a_binomial_gather_sends_whole_subtrees(void **state) {
+  (void)state;
+  struct rondo_plan plan = plan_of(RONDO_GATHER, RONDO_ALGORITHM_BINOMIAL, 0, 11, 3);
+  assert_walk(&plan.recv, &plan, 2, (const uint32_t[]){1, 2});
+  assert_walk(&plan.send, &plan, 1, (const uint32_t[]){3});
+  assert_int_equal(plan.op_count, 4);
+  assert_int_equal(plan.scratch_first, 0);
+  assert_int_equal(plan.scratch_count, 3);
+  struct rondo_plan_op whole = op_of(S | RONDO_PRIM_IN_SCRATCH, 0, 0, 0);
+  whole.width = 3;
+  assert_op(&plan.ops[3], whole);
+  plan = plan_of(RONDO_GATHER, RONDO_ALGORITHM_BINOMIAL, 3, 11, 3);
+  assert_walk(&plan.recv, &plan, 4, (const uint32_t[]){4, 5, 7, 0});
+  assert_int_equal(plan.scratch_count, 0);
+  assert_int_equal(plan.ops[3].width, 4);
+  plan = plan_of(RONDO_SCATTER, RONDO_ALGORITHM_BINOMIAL, 3, 11, 3);
+  assert_walk(&plan.send, &plan, 4, (const uint32_t[]){0, 7, 5, 4});
+}
+
 // The same trees from root 2.
 static void two_trees_of_a_broadcast_have_the_same_root(void **state) {
   (void)state;
@@ -598,6 +629,8 @@ int main(void) {
       cmocka_unit_test(a_rank_passes_on_in_one_of_two_trees),
       cmocka_unit_test(two_trees_of_a_broadcast_have_the_same_root),
       cmocka_unit_test(two_trees_share_the_work),
+      cmocka_unit_test(two_trees_of_a_reduce_go_up_in_one_pass),
+      cmocka_unit_test(a_binomial_gather_sends_whole_subtrees),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
       cmocka_unit_test(gather_and_scatter_have_one_op_beside_the_root),
       cmocka_unit_test(a_barrier_signals_to_powers_of_two),

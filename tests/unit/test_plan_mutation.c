@@ -711,6 +711,9 @@ static void refuses_wrong_passes(void **state) {
   assert_refused(what, "deadlock");
   plans[4].first_pass = 0; // only the connectors' slots limit how far the others are ahead
   assert_refused(what, "deadlock");
+  plans[4].first_pass = 3;
+  plans[4].scratch_count = 1;
+  assert_refused(what, "rank 4: has two passes and scratch, which holds one loop");
   what = good(RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 3);
   plans[1].first_pass = 1;
   assert_refused(what, "rank 1: has two passes in a kind that has one");
@@ -888,6 +891,11 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
   refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, MORE_RANKS);
   assert_true(refused > 1000);
   for (uint32_t n = 2; n <= 8; n++) {
+    refused = changes_refuse(RONDO_REDUCE, RONDO_ALGORITHM_BINOMIAL, n);
+    refused += changes_refuse(RONDO_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE, n);
+    refused += changes_refuse(RONDO_GATHER, RONDO_ALGORITHM_BINOMIAL, n);
+    refused += changes_refuse(RONDO_SCATTER, RONDO_ALGORITHM_BINOMIAL, n);
+    assert_true(refused > 20);
     refused = changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, n);
     refused += changes_refuse(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK, n);
     refused += changes_refuse(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_HALVING, n);

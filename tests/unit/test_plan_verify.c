@@ -141,6 +141,26 @@ static void double_tree_broadcast_is_proved_for_every_root(void **state) {
   rooted_prove(RONDO_BROADCAST, RONDO_ALGORITHM_DOUBLE_TREE);
 }
 
+static void double_tree_reduce_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE);
+}
+
+static void binomial_reduce_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_REDUCE, RONDO_ALGORITHM_BINOMIAL);
+}
+
+static void binomial_gather_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_GATHER, RONDO_ALGORITHM_BINOMIAL);
+}
+
+static void binomial_scatter_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_SCATTER, RONDO_ALGORITHM_BINOMIAL);
+}
+
 static void bruck_all_gather_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_GATHER, RONDO_ALGORITHM_BRUCK);
@@ -272,6 +292,11 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
     assert_proved(&what, "large");
     plans_build(what.kind, RONDO_ALGORITHM_DOUBLE_TREE, n, what.root);
     assert_proved(&what, "large");
+    what.kind = RONDO_REDUCE;
+    plans_build(what.kind, RONDO_ALGORITHM_DOUBLE_TREE, n, what.root);
+    assert_proved(&what, "large");
+    plans_build(what.kind, RONDO_ALGORITHM_BINOMIAL, n, what.root);
+    assert_proved(&what, "large");
     what.kind = RONDO_ALL_REDUCE;
     plans_build(what.kind, RONDO_ALGORITHM_DOUBLE_TREE, n, 0);
     assert_proved(&what, "large");
@@ -291,6 +316,10 @@ static void plans_of_up_to_4096_ranks_are_proved(void **state) {
     what.kind = RONDO_ALL_GATHER;
     plans_build(what.kind, RONDO_ALGORITHM_BRUCK, n, 0);
     assert_proved(&what, "large");
+    for (what.kind = RONDO_GATHER; what.kind <= RONDO_SCATTER; what.kind++) {
+      plans_build(what.kind, RONDO_ALGORITHM_BINOMIAL, n, what.root);
+      assert_proved(&what, "large");
+    }
   }
 }
 
@@ -731,6 +760,10 @@ int main(int argc, char **argv) {
       cmocka_unit_test(one_shot_all_reduce_is_proved),
       cmocka_unit_test(double_tree_all_reduce_is_proved),
       cmocka_unit_test(double_tree_broadcast_is_proved_for_every_root),
+      cmocka_unit_test(double_tree_reduce_is_proved_for_every_root),
+      cmocka_unit_test(binomial_reduce_is_proved_for_every_root),
+      cmocka_unit_test(binomial_gather_is_proved_for_every_root),
+      cmocka_unit_test(binomial_scatter_is_proved_for_every_root),
       cmocka_unit_test(binomial_broadcast_is_proved_for_every_root),
       cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(rings_enter_each_machine_once),
