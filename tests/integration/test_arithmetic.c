@@ -23,6 +23,7 @@
 #define BLOCK_BYTES 65536u // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
 #define DEFAULT_SLOT_BYTES 262144u
+#define TREE_CHUNK_BYTES 65536u
 
 // A deliberate fault of a reference, to show that the comparison finds it.
 enum mutation {
@@ -32,7 +33,7 @@ enum mutation {
   ROUNDS_ONCE,
   CUTS_EVENLY,
   MUTATIONS,
-  ADDS_IN_A_ROW // of recursive doubling and halving alone
+  ADDS_IN_A_ROW // of recursive doubling, halving and trees alone
 };
 
 struct job_case {
@@ -42,6 +43,8 @@ struct job_case {
   uint32_t is_doubling;
   uint32_t is_halving; // a reduce-scatter
   uint32_t is_one_shot;
+  uint32_t is_double_tree;
+  uint32_t is_binomial; // a reduce
   uint32_t blocks, slot_bytes;
 };
 
@@ -107,16 +110,19 @@ static struct rondo_reduction reduction_of(const struct job_case *c, uint32_t ra
 
 static uint64_t up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-// The chunk of its loop in which an element of a ring all-reduce lies.
+// The chunk of its loop in which an element lies, of an all-reduce by ring or by double tree or a
+// reduce by double tree.
 static uint32_t chunk_of(const struct job_case *c, uint64_t element, int mutation) {
   uint64_t elem_bytes = dtype_bytes(c->shape.dtype);
-  uint64_t n = c->shape.rank_count;
+  uint64_t n = c->is_double_tree ? 2 : c->shape.rank_count;
   uint64_t count = c->shape.count;
   uint64_t align = mutation == CUTS_EVENLY ? 1 : ALIGN_BYTES / elem_bytes;
   uint64_t blocks = up(count * elem_bytes, BLOCK_BYTES);
   blocks = blocks > c->blocks ? c->blocks : blocks;
   uint64_t chunk_bytes = up(up(count * elem_bytes, blocks * n), ALIGN_BYTES) * ALIGN_BYTES;
   uint64_t cap_bytes = c->slot_bytes ? c->slot_bytes : DEFAULT_SLOT_BYTES;
+  if (c->is_double_tree && cap_bytes > TREE_CHUNK_BYTES)
+    cap_bytes = TREE_CHUNK_BYTES;
   uint64_t chunk = (chunk_bytes > cap_bytes ? cap_bytes : chunk_bytes) / elem_bytes;
   // A block's share, then a loop of it, then what is left for this loop.
   uint64_t share = up(up(count, blocks), ALIGN_BYTES / elem_bytes) * (ALIGN_BYTES / elem_bytes);
@@ -212,6 +218,54 @@ static uint64_t replay_halving(const struct job_case *c, uint64_t element) {
   return halved(c, element, (uint32_t)(element / c->shape.count), 0, rounds);
 }
 
+// What a node of a tree adds: what comes from below it to what it has, which is multiplied.
+static uint64_t added(const struct job_case *c, uint64_t value, uint64_t incoming, int is_last) {
+  struct rondo_reduction r = reduction_of(c, 0);
+  r.scale = 0;
+  return reference_reduced(&r, value, incoming, is_last);
+}
+
+// The input of the rank at step `step` from the root, multiplied.
+static uint64_t input_at(const struct job_case *c, uint64_t element, uint32_t step) {
+  uint32_t root = c->shape.kind == RONDO_REDUCE ? c->shape.root : 0;
+  uint32_t rank = (root + step) % c->shape.rank_count;
+  struct rondo_reduction r = reduction_of(c, rank);
+  return reference_scaled(&r, input(c, rank, element));
+}
+
+// The sum of the numbers from `low` to `high` of tree `tree`. The greatest power of two of them
+// ends with the top: what is before it is the larger subtree, what is after it the smaller one.
+static uint64_t tree_sum(const struct job_case *c, uint64_t element, uint32_t tree, uint32_t low,
+                         uint32_t high) {
+  uint32_t power = 1, last = c->shape.rank_count - 1;
+  while (2 * power <= high - low + 1)
+    power *= 2;
+  uint32_t top = low + power - 1, step = top;
+  if (tree)
+    step = last % 2 == 0 ? last + 1 - top : top == 1 ? last : top - 1;
+  uint64_t value = input_at(c, element, step);
+  if (top < high)
+    value = added(c, value, tree_sum(c, element, tree, top + 1, high), 0);
+  if (low < top)
+    value = added(c, value, tree_sum(c, element, tree, low, top - 1), 0);
+  return value;
+}
+
+static uint64_t replay_double_tree(const struct job_case *c, uint64_t element) {
+  uint32_t tree = chunk_of(c, element, FAITHFUL);
+  return added(c, input_at(c, element, 0), tree_sum(c, element, tree, 1, c->shape.rank_count - 1),
+               1);
+}
+
+// The sum of node `node` of a binomial tree and of all below it.
+static uint64_t binomial_sum(const struct job_case *c, uint64_t element, uint32_t node) {
+  uint32_t n = c->shape.rank_count;
+  uint64_t value = input_at(c, element, node);
+  for (uint32_t d = 1; node + d < n && node % (2 * d) == 0; d *= 2)
+    value = added(c, value, binomial_sum(c, element, node + d), node == 0 && 2 * d >= n);
+  return value;
+}
+
 // The expected result of the collective for one element.
 static uint64_t replay(const struct job_case *c, uint64_t element, int mutation) {
   uint32_t n = c->shape.rank_count;
@@ -220,6 +274,10 @@ static uint64_t replay(const struct job_case *c, uint64_t element, int mutation)
     return replay_doubling(c, element);
   if (c->is_halving && mutation != ADDS_IN_A_ROW)
     return replay_halving(c, element);
+  if (c->is_double_tree && mutation != ADDS_IN_A_ROW)
+    return replay_double_tree(c, element);
+  if (c->is_binomial && mutation != ADDS_IN_A_ROW)
+    return binomial_sum(c, element, 0);
   uint32_t first = first_of(c, element, mutation) + (mutation == STARTS_ONE_LATER);
   if (mutation == ROUNDS_ONCE)
     return summed_once(c, element, first);
@@ -407,7 +465,9 @@ static void every_element_has_the_documented_bits(void **state) {
 static uint64_t hold_forced(const char *forced, const struct job_case *like) {
   uint64_t random = 1, other_sums = 0;
   uint32_t stride = (uint32_t)rondo_test_load(1, 7);
-  uint32_t number = like->is_halving; // of the kind
+  uint32_t number = 0; // of the kind
+  while (kinds[number] != like->shape.kind)
+    number++;
   for (size_t k = 0; k < COUNT_OF(rank_counts); k++) {
     uint32_t ranks = rank_counts[k];
     open_job(ranks, 1 + k % 2, k % 3 == 2 ? 1024 : 0, forced);
@@ -417,6 +477,10 @@ static uint64_t hold_forced(const char *forced, const struct job_case *like) {
       c.is_doubling = like->is_doubling && ranks > 1;
       c.is_halving = like->is_halving && ranks > 1;
       c.is_one_shot = like->is_one_shot;
+      c.is_double_tree = like->is_double_tree && ranks > 1;
+      c.is_binomial = like->is_binomial && ranks > 1;
+      c.blocks = 1 + k % 2;
+      c.slot_bytes = k % 3 == 2 ? 1024 : 0;
       c.shape.count = counts[i % COUNT_OF(counts)];
       run_case(&c);
       assert_int_equal(differing(FAITHFUL), 0);
@@ -436,7 +500,7 @@ static void recursive_doubling_adds_as_documented(void **state) {
 
 static void halving_adds_as_documented(void **state) {
   (void)state;
-  const struct job_case like = {.is_halving = 1};
+  const struct job_case like = {.shape.kind = RONDO_REDUCE_SCATTER, .is_halving = 1};
   assert_true(hold_forced("reduce_scatter=halving", &like) > 0);
 }
 
@@ -444,6 +508,16 @@ static void one_shot_adds_in_the_order_of_positions(void **state) {
   (void)state;
   const struct job_case like = {.is_one_shot = 1};
   assert_int_equal(hold_forced("all_reduce=one-shot", &like), 0);
+}
+
+static void trees_add_as_documented(void **state) {
+  (void)state;
+  struct job_case like = {.is_double_tree = 1};
+  assert_true(hold_forced("all_reduce=double-tree", &like) > 0);
+  like.shape.kind = RONDO_REDUCE;
+  assert_true(hold_forced("reduce=double-tree", &like) > 0);
+  like = (struct job_case){.shape.kind = RONDO_REDUCE, .is_binomial = 1};
+  assert_true(hold_forced("reduce=binomial", &like) > 0);
 }
 
 // A large all-reduce: several loops, blocks with a rest each.
@@ -535,6 +609,7 @@ int main(void) {
     RONDO_NAMED_TEST("arithmetic", recursive_doubling_adds_as_documented),
     RONDO_NAMED_TEST("arithmetic", halving_adds_as_documented),
     RONDO_NAMED_TEST("arithmetic", one_shot_adds_in_the_order_of_positions),
+    RONDO_NAMED_TEST("arithmetic", trees_add_as_documented),
     RONDO_NAMED_TEST("arithmetic", cutting_into_blocks_loops_and_chunks_is_as_documented),
     RONDO_NAMED_TEST("arithmetic", another_order_cut_or_rounding_is_seen),
   };
