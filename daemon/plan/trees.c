@@ -83,6 +83,11 @@ struct places {
   struct node nodes[TREES];
 };
 
+// The position of a node of a tree.
+static uint32_t peer_at(const struct rondo_plan_line *line, uint32_t tree, uint32_t node) {
+  return rondo_plan_line_at(line, tree ? node_renumber_back(node, line->nranks - 1) : node);
+}
+
 static struct places places_of(const struct rondo_plan_request *q) {
   bool is_rooted = rondo_plan_is_rooted(q->kind);
   uint32_t root = is_rooted ? q->root : rondo_plan_topology_at(q->topology, 0);
@@ -92,11 +97,9 @@ static struct places places_of(const struct rondo_plan_request *q) {
   for (uint32_t tree = 0; tree < TREES; tree++) {
     struct node *x = &p.nodes[tree];
     *x = node_of(tree ? node_renumber(step, last) : step, last);
-    uint32_t *peers[] = {&x->parent, &x->children[0], &x->children[1]};
-    for (uint32_t i = 0; i <= x->child_count; i++) {
-      uint32_t at = tree ? node_renumber_back(*peers[i], last) : *peers[i];
-      *peers[i] = rondo_plan_line_at(&line, at);
-    }
+    x->parent = peer_at(&line, tree, x->parent);
+    for (uint32_t i = 0; i < x->child_count; i++)
+      x->children[i] = peer_at(&line, tree, x->children[i]);
   }
   return p;
 }

@@ -171,6 +171,17 @@ static const char *peers_fault(const struct rondo_plan *plan, const struct rondo
   return NULL;
 }
 
+// What is wrong with the passes of a plan, or null.
+static const char *passes_fault(int kind, const struct rondo_plan *plan) {
+  if (plan->first_pass && plan->first_pass >= plan->op_count)
+    return "has no ops in its second pass";
+  if (plan->first_pass && (rondo_plan_has_parts(kind) || kind == RONDO_BARRIER))
+    return "has two passes in a kind that has one";
+  if (plan->first_pass && plan->scratch_count)
+    return "has two passes and scratch, which holds one loop";
+  return NULL;
+}
+
 static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_t rank) {
   const struct rondo_plan *plan = &what->plans[rank];
   bool nothing_to_do = what->kind == RONDO_BARRIER && what->nranks == 1;
@@ -180,12 +191,6 @@ static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_
     return "has no ops, or too many";
   if (plan->chunk_count == 0 || plan->chunk_count != what->plans[0].chunk_count)
     return "has another chunk count than rank 0, or none";
-  if (plan->first_pass && plan->first_pass >= plan->op_count)
-    return "has no ops in its second pass";
-  if (plan->first_pass && (rondo_plan_has_parts(what->kind) || what->kind == RONDO_BARRIER))
-    return "has two passes in a kind that has one";
-  if (plan->first_pass && plan->scratch_count)
-    return "has two passes and scratch, which holds one loop";
   if (rondo_plan_has_parts(what->kind) && plan->chunk_count != what->nranks)
     return "does not have one chunk a rank";
   if (plan->by_place > (rondo_plan_has_parts(what->kind) && what->topology))
@@ -197,7 +202,9 @@ static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_
   for (uint32_t i = 0; i < plan->op_count && plan->by_place; i++)
     if (plan->ops[i].width > 1)
       return "takes chunks by places, and several at once";
-  const char *fault = peers_fault(plan, &plan->send, rank);
+  const char *fault = passes_fault(what->kind, plan);
+  if (fault == NULL)
+    fault = peers_fault(plan, &plan->send, rank);
   if (fault == NULL)
     fault = peers_fault(plan, &plan->recv, rank);
   return fault;
