@@ -84,6 +84,10 @@ gpu_ptx_test(gpu_data integration "devices=2,peer_access=0,ptx=1" $<TARGET_FILE:
 gpu_ptx_test(gpu_scratch integration "ptx=1" $<TARGET_FILE:gpu_tests> matrix kinds)
 set_property(TEST ptx.gpu_scratch APPEND PROPERTY ENVIRONMENT
              "RONDO_ALGO=all_reduce=one-shot,reduce_scatter=halving,all_to_all=bruck")
+gpu_ptx_test(gpu_trees integration "ptx=1" $<TARGET_FILE:gpu_tests> matrix kinds)
+set(trees "all_reduce=double-tree,reduce=double-tree,broadcast=double-tree")
+set_property(TEST ptx.gpu_trees APPEND PROPERTY ENVIRONMENT
+             "RONDO_ALGO=${trees},gather=binomial,scatter=binomial")
 gpu_ptx_test(gpu_programs integration "ptx=1" $<TARGET_FILE:gpu_tests> half_done disordered
              synchronised calls abort restarts)
 gpu_ptx_test(gpu_streams integration "ptx=1" $<TARGET_FILE:gpu_tests> streams graphs)
