@@ -202,8 +202,9 @@ static float median_of(float *values, size_t count) {
 }
 
 // Fills cells that were not measured: as the cost grows with the size at a smaller number of ranks,
-// else as at a smaller number of ranks.
-static void row_fill(const struct rondo_cost_model *m, struct rondo_cost_row *row) {
+// else as at a smaller number of ranks; at the smallest one, as most rows have it (`most`).
+static void row_fill(const struct rondo_cost_model *m, const struct rondo_cost_line *most,
+                     struct rondo_cost_row *row) {
   for (uint32_t i = 0; i < m->rank_points; i++)
     for (uint32_t k = 0; k < m->size_points; k++) {
       float *ns = &row->message_ns[i][k];
@@ -214,19 +215,23 @@ static void row_fill(const struct rondo_cost_model *m, struct rondo_cost_row *ro
       if (i > 0 && k > 0)
         *ns *= row->message_ns[i][k - 1] / row->message_ns[i - 1][k - 1];
       if (i == 0)
-        *ns = k > 0 ? row->message_ns[i][k - 1] * (float)m->sizes[k] / (float)m->sizes[k - 1] : 1;
+        *ns = most->message_ns + (float)m->sizes[k] * most->byte_ns;
     }
 }
 
-// For what has no row: the median of the rows, at the first size and between the last two.
+// For what has no row: the median of the rows, at the first size and between it and the last one
+// that was measured.
 static void line_fit(struct rondo_cost_file *file, int link, uint32_t i,
                      struct rondo_cost_line *line) {
   const struct rondo_cost_model *m = &file->model;
-  uint32_t last = m->size_points - 1, count = 0;
+  uint32_t count = 0;
   float first[RONDO_COST_MAX_ROWS], slope[RONDO_COST_MAX_ROWS];
   for (uint32_t row = 0; row < m->row_count; row++) {
     const float *ns = file->rows[row].message_ns[i];
-    if (file->rows[row].link != link)
+    uint32_t last = m->size_points - 1;
+    while (last > 0 && ns[last] <= 0)
+      last--;
+    if (file->rows[row].link != link || last == 0 || ns[0] <= 0)
       continue;
     first[count] = ns[0];
     slope[count++] = (ns[last] - ns[0]) / (float)(m->sizes[last] - m->sizes[0]);
@@ -241,18 +246,21 @@ static void line_fit(struct rondo_cost_file *file, int link, uint32_t i,
 
 static void model_fit(struct tuner *t) {
   struct rondo_cost_model *m = &t->file.model;
-  for (uint32_t row = 0; row < m->row_count; row++) {
+  struct rondo_cost_line least[RONDO_COST_LINKS]; // at the smallest number of ranks
+  for (uint32_t row = 0; row < m->row_count; row++)
     for (uint32_t i = 0; i < m->rank_points; i++)
       for (uint32_t k = 0; k < m->size_points; k++)
         t->file.rows[row].message_ns[i][k] = median_of(t->measured[row][i][k], t->options.repeats);
-    row_fill(m, &t->file.rows[row]);
-  }
   for (int link = 0; link < RONDO_COST_LINKS; link++) {
+    least[link] = m->alone[link];
+    line_fit(&t->file, link, 0, &least[link]);
     if (m->ranks[0] <= m->cores)
-      line_fit(&t->file, link, 0, &m->alone[link]);
+      m->alone[link] = least[link];
     if (m->ranks[m->rank_points - 1] > m->cores)
       line_fit(&t->file, link, m->rank_points - 1, &m->shared[link]);
   }
+  for (uint32_t row = 0; row < m->row_count; row++)
+    row_fill(m, &least[t->file.rows[row].link], &t->file.rows[row]);
 }
 
 // -------------------------------------------------------------------- the command ---
