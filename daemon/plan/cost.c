@@ -439,6 +439,8 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
     return false;
   if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->nranks == 2)
     return false; // the plan of doubling
+  if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->cores && query_ranks_per_machine(q) > q->cores)
+    return false; // see cost.h
   if (q->kind == RONDO_ALL_TO_ALL && algorithm == RONDO_ALGORITHM_BRUCK &&
       (q->nranks <= 3 || q->bytes > RONDO_COST_MAX_EXCHANGE_BYTES))
     return false; // of 3 ranks it has as many messages as direct

@@ -363,6 +363,10 @@ static void scratch_is_for_small_sizes(void **state) {
   assert_true(is_candidate(RONDO_ALL_REDUCE, shot, 18, 8));
   assert_false(is_candidate(RONDO_ALL_REDUCE, shot, 19, 8)); // connectors
   assert_false(is_candidate(RONDO_ALL_REDUCE, shot, 2, 8));  // as doubling
+  struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE, .nranks = 8, .bytes = 8, .cores = 8};
+  assert_true(rondo_cost_is_candidate(&q, shot));
+  q.cores = 7; // too many messages for ranks that share cores
+  assert_false(rondo_cost_is_candidate(&q, shot));
   for (uint64_t bytes = 1; bytes <= UINT64_C(1) << 60; bytes *= 2) {
     assert_true(is_candidate(rs, halving, 4, bytes) == (bytes <= 262144));
     assert_true(is_candidate(RONDO_ALL_REDUCE, shot, 4, bytes) == (bytes <= 262144));

@@ -276,7 +276,7 @@ static void candidates_print(const json_t *candidates, bool has_machines) {
            json_real_value(json_object_get(c, "predicted_us")), sent,
            json_is_true(json_object_get(c, "is_chosen"))       ? "  chosen"
            : json_is_true(json_object_get(c, "may_be_chosen")) ? ""
-                                                               : "  only if forced: connectors");
+                                                               : "  only if forced");
   }
 }
 
