@@ -43,8 +43,8 @@ static inline void line_keep(void *arg, const char *line) {
 static inline bool buffer_find(void *arg, uint64_t address, struct ptx_span *span) {
   const uint64_t begin = (uintptr_t)buffer, middle = begin + sizeof buffer / 4 * 3;
   (void)arg;
-  *span = address < middle ? (struct ptx_span){begin, middle, true}
-                           : (struct ptx_span){middle, begin + sizeof buffer, false};
+  *span = address < middle ? (struct ptx_span){begin, middle, true, PTX_AT_OWN}
+                           : (struct ptx_span){middle, begin + sizeof buffer, false, PTX_AT_OWN};
   return address >= begin && address < begin + sizeof buffer;
 }
 
@@ -54,7 +54,7 @@ static inline struct ptx_run_result text_run(const char *text, const struct ptx_
   const uint64_t param = (uintptr_t)buffer;
   struct ptx_options options = shape->options;
   options.accuse = line_keep;
-  options.find_span = buffer_find;
+  options.find_span = options.find_span ? options.find_span : buffer_find;
   options.arg = &result;
   if (ptx_program_parse(text, &program, result.line, sizeof result.line))
     fail_msg("%s", result.line);

@@ -61,6 +61,8 @@ struct rondo_fake_options {
   uint32_t ptx;
   uint32_t ptx_seed;     // order of warps and lanes on the machine; 0: warps take turns
   uint32_t ptx_timer_ns; // step of globaltimer there; 0: 32
+  // Counts what the daemon's kernel does on the machine (ptx_meter.h). Null: nothing is counted.
+  struct ptx_meter *meter;
   const struct rondo_fake_script *script; // null: accesses go to the process's memory
 };
 

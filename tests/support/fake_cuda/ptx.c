@@ -133,6 +133,7 @@ static bool page_find(uint64_t address, struct ptx_span *span) {
   span->begin = address / bytes * bytes;
   span->end = span->begin + bytes;
   span->is_writable = true;
+  span->at = PTX_AT_HOST;
   return mincore((void *)(uintptr_t)span->begin, bytes, &is_resident) == 0;
 }
 
@@ -149,6 +150,9 @@ static bool span_find(void *arg, uint64_t address, struct ptx_span *span) {
     span->begin = r->begin;
     span->end = r->begin + r->bytes;
     span->is_writable = true;
+    span->at = r->place == FAKE_PINNED || r->place == FAKE_REGISTERED ? PTX_AT_HOST
+               : r->ctx == ctx                                        ? PTX_AT_OWN
+                                                                      : PTX_AT_PEER;
   }
   pthread_mutex_unlock(&fake.lock);
   return is_found;
@@ -159,6 +163,7 @@ static bool span_find(void *arg, uint64_t address, struct ptx_span *span) {
 void fake_ptx_run(const struct fake_op *op, uint32_t block) {
   const struct CUfunc_st *f = op->function;
   const uint32_t device = f->module->ctx->device;
+  const bool is_daemon = strcmp(f->code->name, "rondo_cuda_daemon") == 0;
   const struct ptx_options options = {.find_span = span_find,
                                       .span_changes = &fake.range_changes,
                                       .arg = f->module->ctx,
@@ -166,6 +171,8 @@ void fake_ptx_run(const struct fake_op *op, uint32_t block) {
                                       .timer_step_ns = fake.options.ptx_timer_ns,
                                       .is_checked = fake.options.ptx > 1,
                                       .idle_limit = IDLE_LIMIT,
+                                      .meter = is_daemon ? fake.options.meter : NULL,
+                                      .meter_device = device,
                                       .seed = fake.options.script ? fake.options.script->random()
                                                                   : fake.options.ptx_seed};
   struct ptx_launch launch = {.program = f->program,

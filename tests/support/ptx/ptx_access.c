@@ -38,6 +38,12 @@ static bool global_is_allowed(struct ptx_block *b, uint64_t address, uint32_t by
   return o->find_span(o->arg, address, s) && span_holds(s, address, bytes, is_write);
 }
 
+enum ptx_at ptx_address_at(struct ptx_block *b, uint64_t address, uint32_t bytes, bool is_write) {
+  const bool is_known =
+      b->launch.options->find_span && global_is_allowed(b, address, bytes, is_write);
+  return is_known ? b->spans[address >> 12 & (PTX_SPANS - 1)].at : PTX_AT_OWN;
+}
+
 static uint8_t *shared_find(struct ptx_block *b, uint64_t offset, uint32_t bytes) {
   return offset < b->shared_bytes && bytes <= b->shared_bytes - offset ? b->shared + offset : NULL;
 }

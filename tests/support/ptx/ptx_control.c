@@ -153,6 +153,8 @@ static void barrier_open(struct ptx_block *b, struct ptx_barrier *barrier) {
       lanes[count++] = (struct ptx_lanes){b->warps[n].agent, b->warps[n].live};
       b->warps[n].waiting = 0;
     }
+  if (b->meter)
+    ptx_meter_meet(b, barrier->arrived);
   if (b->launch.memory)
     ptx_memory_meet(b->launch.memory, lanes, count);
   memset(barrier, 0, sizeof *barrier);

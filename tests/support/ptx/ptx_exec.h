@@ -72,6 +72,7 @@ struct ptx_block {
   uint32_t spans_version;
   uint64_t random; // state of the generator
   bool has_failed;
+  struct ptx_block_meter *meter; // null: not metered
 };
 
 static inline void *ptx_operand(const struct ptx_warp *w, uint32_t r) {
@@ -159,6 +160,9 @@ enum ptx_special {
 // Memory: ptx_access.c. An update with use.count 0 is red, whose result nothing reads.
 // Chooses the values of delayed loads that the instruction needs; null: all of the lanes `mask`.
 void ptx_pending_resolve(struct ptx_warp *warp, const struct ptx_instr *instr, uint32_t mask);
+// Where the memory of an address is that is not shared; own memory if it may not be used.
+enum ptx_at ptx_address_at(struct ptx_block *block, uint64_t address, uint32_t bytes,
+                           bool is_write);
 ptx_run ptx_run_load;  // r: elements, address
 ptx_run ptx_run_store; // r: address, elements
 ptx_run ptx_run_fence;

@@ -54,6 +54,18 @@ static void warp_execute(struct ptx_warp *w) {
   } while (w->stop == PTX_GOES_ON);
 }
 
+static void warp_execute_metered(struct ptx_warp *w) {
+  const struct ptx_instr *code = w->block->launch.kernel->code;
+  ptx_meter_turn(w);
+  do {
+    const struct ptx_instr *i = &code[w->pc++];
+    ptx_meter_before(w, i);
+    i->run(w, i);
+    ptx_meter_after(w, i);
+  } while (w->stop == PTX_GOES_ON);
+  ptx_meter_flush(w);
+}
+
 // Lanes of the group for which an operand of the instruction is not set.
 static uint32_t unset_operands(const struct ptx_warp *w, const struct ptx_instr *i) {
   uint32_t unset = 0;
@@ -164,6 +176,8 @@ static enum ptx_stop warp_run(struct ptx_warp *w, int64_t budget) {
     warp_execute_checked(w);
   else if (w->pending)
     warp_execute_scripted(w);
+  else if (w->block->meter)
+    warp_execute_metered(w);
   else
     warp_execute(w);
   for (uint32_t each = w->mask; each; each &= each - 1)
@@ -332,7 +346,7 @@ static bool block_init(struct ptx_block *b) {
   for (uint32_t n = 0; n < b->warp_count; n++)
     if (!warp_init(&b->warps[n], b, n))
       return false;
-  return true;
+  return !l->options->meter || l->memory || l->options->is_checked || ptx_meter_attach(b) == 0;
 }
 
 struct ptx_block *ptx_block_create(const struct ptx_launch *launch, uint32_t index) {
@@ -364,6 +378,7 @@ void ptx_block_destroy(struct ptx_block *b) {
     (void)ptx_memory_remove_range(l->memory, (uintptr_t)b->shared);
     ptx_memory_forget(l->memory, (uintptr_t)b->shared, b->shared_bytes);
   }
+  ptx_meter_detach(b);
   free(b->warps);
   free(b->shared);
   free(b->shared_unset);

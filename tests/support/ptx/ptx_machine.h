@@ -10,12 +10,14 @@
 #define RONDO_TESTS_SUPPORT_PTX_PTX_MACHINE_H
 
 #include "tests/support/ptx/ptx_memory.h"
+#include "tests/support/ptx/ptx_meter.h"
 #include "tests/support/ptx/ptx_program.h"
 
 // Addresses [begin, end) that a kernel may use.
 struct ptx_span {
   uint64_t begin, end;
   bool is_writable;
+  enum ptx_at at; // for the meter
 };
 
 struct ptx_options {
@@ -38,6 +40,10 @@ struct ptx_options {
   // them as one, which PTX does not promise. NVIDIA's LL128 relies on it. Lanes that are together
   // stay together.
   bool warp128;
+  // Counts what blocks do, as blocks of device `meter_device`. Fifty times slower. Null: nothing is
+  // counted.
+  struct ptx_meter *meter;
+  uint32_t meter_device;
   uint64_t seed; // of the order of warps and lanes; 0: warps take turns, and branches part lanes
 };
 

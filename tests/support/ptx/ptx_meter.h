@@ -1,0 +1,66 @@
+// The meter of the PTX machine: counts what blocks do, and finds the longest chain of accesses that
+// depend on each other and leave the device. docs/ptx-machine.md says what counts as what.
+//
+//   ptx_meter_create -> ptx_options.meter -> ptx_meter_begin -> ... -> ptx_meter_read ...
+//
+// A window begins with ptx_meter_begin and lasts until the next one. Blocks that run meanwhile
+// belong to the window. Only live runs that are not checked are metered.
+#ifndef RONDO_TESTS_SUPPORT_PTX_PTX_METER_H
+#define RONDO_TESTS_SUPPORT_PTX_PTX_METER_H
+
+#include <stdint.h>
+
+#define PTX_METER_DEVICES 8u
+#define PTX_METER_ROLES 2u // the first warp of a block; the others
+
+enum ptx_at { PTX_AT_OWN, PTX_AT_SHARED, PTX_AT_PEER, PTX_AT_HOST, PTX_AT_COUNT };
+enum ptx_what { PTX_A_LOAD, PTX_A_STORE, PTX_AN_UPDATE, PTX_WHAT_COUNT };
+
+// Links of the longest chain.
+struct ptx_chain {
+  uint32_t peer;       // accesses of memory of peers
+  uint32_t host_loads; // loads of memory of the host
+  uint32_t all;        // accesses of either
+  uint32_t fences;     // of system scope, that have stores to wait for
+};
+
+struct ptx_counts {
+  uint64_t lane_instructions;                      // of lanes
+  uint64_t warp_instructions;                      // one for all lanes that execute it together
+  uint64_t fences[3];                              // of lanes, by enum ptx_scope
+  uint64_t accesses[PTX_AT_COUNT][PTX_WHAT_COUNT]; // of lanes: a vector is one
+  uint64_t bytes[PTX_AT_COUNT][PTX_WHAT_COUNT];
+  // Loads with an order that found the value which the same thread found there with the same
+  // instruction.
+  uint64_t polls[PTX_AT_COUNT];
+  uint64_t barriers; // that opened; counted for the first warp
+  struct ptx_chain chain;
+};
+
+struct ptx_meter;
+struct ptx_block;
+struct ptx_warp;
+struct ptx_instr;
+
+// Null: no memory.
+struct ptx_meter *ptx_meter_create(void);
+void ptx_meter_destroy(struct ptx_meter *meter);
+// All counts are 0, and all chains begin anew.
+void ptx_meter_begin(struct ptx_meter *meter);
+// What the warps of this role of all blocks of a device did in this window until their last turn.
+void ptx_meter_read(struct ptx_meter *meter, uint32_t device, uint32_t role,
+                    struct ptx_counts *counts);
+// Instructions of the kernel that were executed in this window, each counted once; `total`: those
+// that it has. The window must have blocks of one kernel.
+uint32_t ptx_meter_touched(struct ptx_meter *meter, uint32_t *total);
+
+// For the machine.
+int ptx_meter_attach(struct ptx_block *block); // -1: no memory
+void ptx_meter_detach(struct ptx_block *block);
+void ptx_meter_turn(struct ptx_warp *warp); // before a turn of the warp
+void ptx_meter_before(struct ptx_warp *warp, const struct ptx_instr *instr);
+void ptx_meter_after(struct ptx_warp *warp, const struct ptx_instr *instr);
+void ptx_meter_flush(struct ptx_warp *warp);                  // after a turn
+void ptx_meter_meet(struct ptx_block *block, uint32_t warps); // a barrier opens for these
+
+#endif // RONDO_TESTS_SUPPORT_PTX_PTX_METER_H
