@@ -130,6 +130,22 @@ static void polls_in_vain_are_counted(void **state) {
   assert_int_equal(c.host_loads, 2);
 }
 
+// A second word that is read in vain with the first, and once more after the first has changed.
+static void a_look_after_news_is_no_poll_in_vain(void **state) {
+  (void)state;
+  const struct ptx_chain c =
+      chain_of("mov.u32 %r1, 0;\nLOOP:\nadd.s32 %r1, %r1, 1;\nsetp.ne.s32 %p1, %r1, 6;\n"
+               "@%p1 bra LOOK;\nst.relaxed.sys.u32 [%d0+" AT_HOST "], %r1;\nLOOK:\n"
+               "ld.relaxed.sys.u32 %r2, [%d0+" AT_HOST "];\nld.u32 %r3, [%d0+" AT_PEER "];\n"
+               "setp.ne.s32 %p3, %r3, 0;\n@%p3 bra END;\n"
+               "setp.eq.s32 %p2, %r2, 0;\n@%p2 bra LOOP;\nEND:\n",
+               1);
+  assert_int_equal(counts_of(0).polls[PTX_AT_HOST], 4);
+  assert_int_equal(counts_of(0).polls[PTX_AT_PEER], 4);
+  assert_int_equal(c.host_loads, 2);
+  assert_int_equal(c.peer, 2);
+}
+
 // ---------------------------------------------------------------------- chains --
 
 static void loads_that_wait_for_each_other_are_a_chain(void **state) {
@@ -171,6 +187,9 @@ static void fences_that_have_stores_to_wait_for_are_links(void **state) {
   assert_int_equal(chain_of(STORE FENCE FENCE STORE, 1).fences, 1);
   assert_int_equal(chain_of(STORE FENCE STORE FENCE, 1).fences, 2);
   assert_int_equal(chain_of(STORE "fence.acq_rel.gpu;\n" STORE, 1).fences, 0);
+  assert_int_equal(chain_of(STORE "st.release.sys.u64 [%d0], %d0;\n", 3).fences, 1);
+  assert_int_equal(counts_of(0).releases[PTX_SYS], 3);
+  assert_int_equal(counts_of(0).fences[PTX_SYS], 0);
 }
 
 static void chains_pass_shared_memory_and_barriers(void **state) {
@@ -214,6 +233,7 @@ int main(void) {
       METER_TEST(barriers_and_fences_are_counted),
       METER_TEST(accesses_are_counted_by_place),
       METER_TEST(polls_in_vain_are_counted),
+      METER_TEST(a_look_after_news_is_no_poll_in_vain),
       METER_TEST(loads_that_wait_for_each_other_are_a_chain),
       METER_TEST(a_fence_waits_for_stores),
       METER_TEST(fences_that_have_stores_to_wait_for_are_links),

@@ -8,7 +8,7 @@
 
 #define MAX_INSTRUCTIONS (1u << 20)
 #define WORDS (1u << 16) // of all memory, whose chains are known
-#define POLLS (1u << 10) // of a block
+#define POLLS (1u << 12) // of a block
 
 // Links before a value: the most of each kind.
 struct word {
@@ -20,6 +20,7 @@ struct poll {
   const struct ptx_instr *instr;
   uint64_t address, value;
   uint32_t thread;
+  uint64_t news; // of the lane
 };
 
 struct ptx_meter {
@@ -42,7 +43,8 @@ struct warp_meter {
   uint32_t mask;                      // of the instruction
   uint64_t address[PTX_WARP];
   enum ptx_at at[PTX_WARP];
-  uint64_t *touched; // instructions of this turn
+  uint64_t news[PTX_WARP]; // barriers, and words that were found changed
+  uint64_t *touched;       // instructions of this turn
 };
 
 struct ptx_block_meter {
@@ -161,8 +163,10 @@ static void counts_add(struct ptx_counts *to, const struct ptx_counts *from) {
   to->lane_instructions += from->lane_instructions;
   to->warp_instructions += from->warp_instructions;
   to->barriers += from->barriers;
-  for (uint32_t n = 0; n < 3; n++)
+  for (uint32_t n = 0; n < 3; n++) {
     to->fences[n] += from->fences[n];
+    to->releases[n] += from->releases[n];
+  }
   for (uint32_t at = 0; at < PTX_AT_COUNT; at++) {
     to->polls[at] += from->polls[at];
     for (uint32_t what = 0; what < PTX_WHAT_COUNT; what++) {
@@ -212,6 +216,7 @@ void ptx_meter_meet(struct ptx_block *b, uint32_t warps) {
     for (uint32_t l = 0; l < PTX_WARP; l++) {
       wm->control[l] = control;
       wm->stored[l] = stored;
+      wm->news[l]++;
     }
     wm->unfenced = is_unfenced ? PTX_ALL_LANES : 0;
   }
@@ -283,21 +288,25 @@ static void results_set(struct warp_meter *wm, const struct ptx_instr *i, uint32
       *register_depth(wm, i->r[o], lane) = *d;
 }
 
-// Whether a load with an order found what it had found before.
-static bool is_fruitless(struct ptx_warp *w, const struct ptx_instr *i, uint32_t lane) {
-  const struct warp_meter *wm = &w->block->meter->warps[w->index];
+// Whether a load found what its thread had found before, with nothing new since.
+static bool is_in_vain(struct ptx_warp *w, const struct ptx_instr *i, uint32_t lane) {
+  struct warp_meter *wm = &w->block->meter->warps[w->index];
   const uint32_t thread = w->index * PTX_WARP + lane;
+  const bool is_own_data = i->use.order == PTX_WEAK && wm->at[lane] == PTX_AT_OWN;
   uint64_t value = 0;
-  if (i->run != ptx_run_load || i->use.order == PTX_WEAK || wm->at[lane] == PTX_AT_SHARED)
+  if (i->run != ptx_run_load || is_own_data)
     return false;
   for (uint32_t k = 0; k < i->use.count; k++)
     if (i->r[k] != PTX_NO_REGISTER)
       value = value * 31 + ptx_element_read(ptx_operand(w, i->r[k]), i->use.register_bytes, lane);
-  struct poll *p = &w->block->meter->polls[hash(wm->address[lane] + thread) % POLLS];
-  const bool is_same = p->instr == i && p->address == wm->address[lane] && p->thread == thread;
-  const bool is_in_vain = is_same && p->value == value;
-  *p = (struct poll){i, wm->address[lane], value, thread};
-  return is_in_vain;
+  struct poll *p =
+      &w->block->meter->polls[hash(wm->address[lane] + thread + (uintptr_t)i * 64) % POLLS];
+  const bool is_known = p->instr == i && p->address == wm->address[lane] && p->thread == thread;
+  const bool is_same = is_known && p->value == value;
+  const bool is_vain = is_same && p->news == wm->news[lane];
+  wm->news[lane] += is_known && !is_same && i->use.order != PTX_WEAK;
+  *p = (struct poll){i, wm->address[lane], value, thread, wm->news[lane]};
+  return is_vain;
 }
 
 // The chain behind the bytes of an access, in memory other than shared.
@@ -326,6 +335,17 @@ static void lane_shared(struct ptx_block *b, const struct ptx_instr *i, uint64_t
   }
 }
 
+// A fence waits for the stores before it.
+static void lane_fence(struct warp_meter *wm, uint32_t lane, bool is_system) {
+  struct ptx_chain *control = &wm->control[lane];
+  depth_join(control, &wm->stored[lane]);
+  if (is_system && (wm->unfenced >> lane & 1u)) {
+    control->fences++;
+    wm->unfenced &= ~(1u << lane);
+  }
+  depth_join(&wm->counts.chain, control);
+}
+
 // An access outside of shared memory. `d`: of its operands; then of its result.
 static void lane_global(struct ptx_warp *w, const struct ptx_instr *i, uint32_t lane,
                         struct ptx_chain *d) {
@@ -333,8 +353,10 @@ static void lane_global(struct ptx_warp *w, const struct ptx_instr *i, uint32_t 
   struct warp_meter *wm = &w->block->meter->warps[w->index];
   const enum ptx_at at = wm->at[lane];
   const enum ptx_what what = instr_what(i);
-  if (i->use.order >= PTX_RELEASE && what != PTX_A_LOAD) // waits for its earlier stores
-    depth_join(&wm->control[lane], &wm->stored[lane]);
+  if (i->use.order >= PTX_RELEASE && what != PTX_A_LOAD) {
+    wm->counts.releases[i->use.scope]++;
+    lane_fence(wm, lane, i->use.scope == PTX_SYS);
+  }
   depth_join(d, &wm->control[lane]);
   if (what != PTX_A_STORE)
     words_join(m, i, wm->address[lane], d, false);
@@ -360,21 +382,10 @@ static void lane_access(struct ptx_warp *w, const struct ptx_instr *i, uint32_t 
   wm->counts.bytes[at][what] += instr_bytes(i);
   if (at == PTX_AT_SHARED)
     lane_shared(w->block, i, wm->address[lane], d);
-  else if (is_fruitless(w, i, lane))
+  else if (is_in_vain(w, i, lane))
     wm->counts.polls[at]++;
   else
     lane_global(w, i, lane, d);
-}
-
-// A fence waits for the stores before it.
-static void lane_fence(struct warp_meter *wm, uint32_t lane, bool is_system) {
-  struct ptx_chain *control = &wm->control[lane];
-  depth_join(control, &wm->stored[lane]);
-  if (is_system && (wm->unfenced >> lane & 1u)) {
-    control->fences++;
-    wm->unfenced &= ~(1u << lane);
-  }
-  depth_join(&wm->counts.chain, control);
 }
 
 static bool instr_decides(const struct ptx_instr *i) {

@@ -21,17 +21,20 @@ struct ptx_chain {
   uint32_t peer;       // accesses of memory of peers
   uint32_t host_loads; // loads of memory of the host
   uint32_t all;        // accesses of either
-  uint32_t fences;     // of system scope, that have stores to wait for
+  uint32_t fences;     // and releases of system scope, that have stores to wait for
 };
 
 struct ptx_counts {
-  uint64_t lane_instructions;                      // of lanes
-  uint64_t warp_instructions;                      // one for all lanes that execute it together
-  uint64_t fences[3];                              // of lanes, by enum ptx_scope
+  uint64_t lane_instructions; // of lanes
+  uint64_t warp_instructions; // one for all lanes that execute it together
+  uint64_t fences[3];         // of lanes, by enum ptx_scope
+  // Stores and updates with release order outside of shared memory: a GPU executes a fence for
+  // each.
+  uint64_t releases[3];
   uint64_t accesses[PTX_AT_COUNT][PTX_WHAT_COUNT]; // of lanes: a vector is one
   uint64_t bytes[PTX_AT_COUNT][PTX_WHAT_COUNT];
-  // Loads with an order that found the value which the same thread found there with the same
-  // instruction.
+  // Loads outside of shared memory that found what the same thread had found there with the same
+  // instruction, while it had passed no barrier and found no word changed since.
   uint64_t polls[PTX_AT_COUNT];
   uint64_t barriers; // that opened; counted for the first warp
   struct ptx_chain chain;
