@@ -1,0 +1,337 @@
+// gpu-model [--short]: counts what the daemon's kernel does on the PTX machine, and what that comes
+// to with published latencies.
+//
+// All-reduces of float32 run on 2, 4 and 8 devices of the stand-in for the CUDA driver, one rank
+// and one block each, which stay resident. Each figure is the median of several calls. Sizes beyond
+// what the machine does in seconds are not run: counts a chunk are those of the largest size that
+// was.
+// --short: 2 devices, 8 B and 4 KiB; fails if counts that must repeat do not.
+// Exit status: 0; 1: something failed, or a result was wrong; 2: wrong usage.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rondo/rondo.h>
+
+#include "daemon/core/context_core.h"
+#include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/ptx/ptx_memory.h"
+#include "tests/support/ptx/ptx_meter.h"
+
+#define MAX_RANKS 8u
+#define CALLS 5
+#define WARM_CALLS 3
+#define MOST_RUN (1u << 20) // bytes
+#define WAIT_NS INT64_C(300000000000)
+#define LONG_NS UINT64_C(600000000000)
+
+// Published latencies, in microseconds.
+#define QUEUE_US 4.0     // the host and a kernel that polls, there and back (B300)
+#define HOST_LOAD_US 1.4 // a load of page-locked memory of the host (H100)
+#define PEER_US 0.825    // a load through NVLink (8 x H100)
+#define FENCE_US 1.0     // a fence of system scope (B300, idle: 0.9 to 1.5)
+#define RING_BYTES_US 365e3
+
+#define CHECK(holds)                                                                               \
+  do {                                                                                             \
+    if (!(holds)) {                                                                                \
+      fprintf(stderr, "gpu-model: line %d: not so: %s\n", __LINE__, #holds);                       \
+      exit(1);                                                                                     \
+    }                                                                                              \
+  } while (0)
+#define OK(call) CHECK((call) == RONDO_SUCCESS)
+#define CUDA(call) CHECK((call) == CUDA_SUCCESS)
+
+struct team {
+  uint32_t ranks;
+  struct rondo_context ctx[MAX_RANKS];
+  struct rondo_collective coll[MAX_RANKS];
+  CUdeviceptr send[MAX_RANKS], recv[MAX_RANKS];
+};
+
+// What one call came to, over all devices.
+struct figures {
+  double host_polls, host_loads, peer_row, fences_row, peer_loads; // peer_loads: a chunk
+  double fences, barriers, chunks, touched;                        // fences, barriers: a chunk
+  double mover, sixteenths;                                        // movers: instructions; stores
+  uint32_t kernel;                                                 // of the kernel
+};
+
+static struct ptx_meter *meter;
+
+// ------------------------------------------------------------------------ calls --
+
+static struct rondo_config config_of(uint32_t ranks) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  c.backend = RONDO_BACKEND_CUDA;
+  c.rank_count = ranks;
+  c.blocks = 1;
+  // The machine is slow: blocks stay, and leave no collective.
+  c.tuning.front_budget_ns = c.tuning.min_budget_ns = c.tuning.max_budget_ns = LONG_NS / 100;
+  c.tuning.quit_period_ns = c.tuning.residency_ns = LONG_NS;
+  OK(rondo_unique_id_create(&c.id));
+  return c;
+}
+
+static void team_open(struct team *t, uint32_t ranks, const struct rondo_collective_desc *d,
+                      uint64_t bytes) {
+  struct rondo_config c = config_of(ranks);
+  float *input = malloc(bytes);
+  CHECK(input);
+  t->ranks = ranks;
+  for (uint32_t r = 0; r < ranks; r++) {
+    CUcontext ctx;
+    c.rank = r;
+    c.device = (int)r;
+    OK(rondo_init(&t->ctx[r], &c));
+    CUDA(cuDevicePrimaryCtxRetain(&ctx, (CUdevice)r));
+    CUDA(cuCtxSetCurrent(ctx));
+    CUDA(cuMemAlloc(&t->send[r], bytes));
+    CUDA(cuMemAlloc(&t->recv[r], bytes));
+    for (uint64_t i = 0; i < bytes / 4; i++)
+      input[i] = (float)(r + i % 100);
+    CUDA(cuMemcpyHtoD(t->send[r], input, bytes));
+  }
+  free(input);
+  for (uint32_t r = 0; r < ranks; r++)
+    OK(rondo_register(t->ctx[r], d, &t->coll[r]));
+}
+
+static void team_call(struct team *t) {
+  for (uint32_t r = 0; r < t->ranks; r++)
+    OK(rondo_run(t->ctx[r], t->coll[r], (void *)(uintptr_t)t->send[r], // NOLINT
+                 (void *)(uintptr_t)t->recv[r], NULL, NULL));          // NOLINT
+  for (uint32_t r = 0; r < t->ranks; r++)
+    OK(rondo_wait(t->ctx[r], t->coll[r], RONDO_LAST_RUN, WAIT_NS));
+}
+
+// Sums of small whole numbers are exact.
+static void team_verify(const struct team *t, uint64_t bytes) {
+  const float *out = (const float *)(uintptr_t)t->recv[t->ranks - 1]; // NOLINT
+  for (uint64_t i = 0; i < bytes / 4; i++)
+    CHECK(out[i] == (float)(t->ranks * (t->ranks - 1) / 2 + t->ranks * (i % 100)));
+}
+
+static void team_close(struct team *t) {
+  for (uint32_t r = 0; r < t->ranks; r++)
+    OK(rondo_destroy(t->ctx[r], RONDO_DESTROY_ABORT, WAIT_NS));
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    CUDA(cuMemFree(t->send[r]));
+    CUDA(cuMemFree(t->recv[r]));
+    CUDA(cuDevicePrimaryCtxRelease((CUdevice)r));
+  }
+}
+
+// ---------------------------------------------------------------------- figures --
+
+static double most(double a, double b) { return a > b ? a : b; }
+
+static uint64_t chunks_of(const struct team *t) {
+  uint64_t chunks = 0;
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    struct rondo_counters c;
+    OK(rondo_counters(t->ctx[r], &c));
+    chunks += c.primitives;
+  }
+  return chunks;
+}
+
+// Blocks publish their counters, and warps add their counts, after the end of a call. A turn that
+// began in another window does not count.
+static void settle(void) { nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); }
+
+static struct figures call_measure(struct team *t) {
+  struct figures f = {0};
+  struct ptx_counts c[PTX_METER_ROLES];
+  settle();
+  const uint64_t before = chunks_of(t);
+  ptx_meter_begin(meter);
+  settle();
+  team_call(t);
+  settle();
+  for (uint32_t d = 0; d < t->ranks; d++) {
+    for (uint32_t role = 0; role < PTX_METER_ROLES; role++) {
+      ptx_meter_read(meter, d, role, &c[role]);
+      f.peer_row = most(f.peer_row, c[role].chain.peer);
+      f.host_loads = most(f.host_loads, c[role].chain.host_loads);
+      f.fences_row = most(f.fences_row, c[role].chain.fences);
+      f.host_polls += (double)c[role].polls[PTX_AT_HOST];
+    }
+    f.barriers += (double)c[0].barriers;
+    f.fences += (double)(c[0].fences[PTX_SYS] + c[0].releases[PTX_SYS]);
+    f.peer_loads += (double)(c[0].accesses[PTX_AT_PEER][PTX_A_LOAD] - c[0].polls[PTX_AT_PEER]);
+    f.mover += (double)c[1].lane_instructions;
+    f.sixteenths +=
+        (double)(c[1].bytes[PTX_AT_OWN][PTX_A_STORE] + c[1].bytes[PTX_AT_PEER][PTX_A_STORE]) / 16;
+  }
+  f.chunks = (double)(chunks_of(t) - before);
+  f.touched = ptx_meter_touched(meter, &f.kernel);
+  f.barriers /= most(f.chunks, 1);
+  f.fences /= most(f.chunks, 1);
+  f.peer_loads /= most(f.chunks, 1);
+  return f;
+}
+
+static int compare(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+// The median of each figure.
+static struct figures figures_median(const struct figures *all) {
+  struct figures f = all[0];
+  const size_t offsets[] = {
+      offsetof(struct figures, host_polls), offsetof(struct figures, host_loads),
+      offsetof(struct figures, peer_row),   offsetof(struct figures, fences_row),
+      offsetof(struct figures, peer_loads), offsetof(struct figures, fences),
+      offsetof(struct figures, barriers),   offsetof(struct figures, chunks),
+      offsetof(struct figures, touched),    offsetof(struct figures, mover),
+      offsetof(struct figures, sixteenths)};
+  for (size_t n = 0; n < sizeof offsets / sizeof *offsets; n++) {
+    double values[CALLS];
+    for (int i = 0; i < CALLS; i++)
+      memcpy(&values[i], (const char *)&all[i] + offsets[n], sizeof values[i]);
+    qsort(values, CALLS, sizeof *values, compare);
+    memcpy((char *)&f + offsets[n], &values[CALLS / 2], sizeof *values);
+  }
+  return f;
+}
+
+static struct figures size_measure(uint32_t ranks, uint64_t bytes, int must_repeat) {
+  struct rondo_fake_options o = rondo_fake_defaults();
+  const struct rondo_collective_desc d = rondo_all_reduce(1, bytes / 4, RONDO_FLOAT32, RONDO_SUM);
+  struct figures all[CALLS];
+  struct team t = {0};
+  o.devices = ranks;
+  o.ptx = 1;
+  o.meter = meter;
+  rondo_fake_reset(&o);
+  CUDA(cuInit(0));
+  team_open(&t, ranks, &d, bytes);
+  for (int i = 0; i < WARM_CALLS; i++)
+    team_call(&t);
+  for (int i = 0; i < CALLS; i++) {
+    all[i] = call_measure(&t);
+    CHECK(all[i].chunks > 0 && all[i].touched > 0);
+    if (must_repeat) {
+      CHECK(all[i].chunks == all[0].chunks);
+      CHECK(all[i].barriers == all[0].barriers);
+      CHECK(all[i].sixteenths == all[0].sixteenths);
+      CHECK(all[i].mover == all[0].mover);
+    }
+  }
+  team_verify(&t, bytes);
+  team_close(&t);
+  return figures_median(all);
+}
+
+// ------------------------------------------------------------------------ tables --
+
+static double model_us(const struct figures *f, uint32_t ranks, double bytes) {
+  return QUEUE_US + f->host_loads * HOST_LOAD_US + f->peer_row * PEER_US +
+         f->fences_row * FENCE_US + bytes * 2 * (ranks - 1) / ranks / RING_BYTES_US;
+}
+
+// What a call comes to that has `times` as many chunks as the call `b`: rows grow by as much a
+// chunk as they do from the call `a` to `b`.
+static struct figures figures_beyond(const struct figures *a, const struct figures *b,
+                                     double times) {
+  struct figures f = *b;
+  f.chunks = b->chunks * times;
+  const double more = (f.chunks - b->chunks) / most(b->chunks - a->chunks, 1);
+  f.host_loads += (b->host_loads - a->host_loads) * more;
+  f.peer_row += (b->peer_row - a->peer_row) * more;
+  f.fences_row += (b->fences_row - a->fences_row) * more;
+  return f;
+}
+
+static double nccl_us(uint64_t bytes, uint32_t ranks) {
+  const uint64_t sizes[] = {8, 64 << 10, 1 << 20, 64 << 20, 1 << 30};
+  const double us[] = {13.7, 19.5, 27.4, 325, 4029};
+  for (int i = 0; i < 5; i++)
+    if (ranks == 8 && sizes[i] == bytes)
+      return us[i];
+  return 0;
+}
+
+static void figures_print(uint32_t ranks, uint64_t bytes, const struct figures *f) {
+  char nccl[32] = "-";
+  if (nccl_us(bytes, ranks) > 0)
+    snprintf(nccl, sizeof nccl, "%.1f", nccl_us(bytes, ranks));
+  printf("%4u %10llu%c %7.0f %10.0f %10.0f %9.0f %10.0f %10.1f %9.1f %9.1f %8.1f %8.0f %9.1f %9s\n",
+         ranks, (unsigned long long)bytes, bytes > MOST_RUN ? '*' : ' ', f->chunks, f->host_polls,
+         f->host_loads, f->peer_row, f->fences_row, f->peer_loads, f->fences, f->barriers,
+         f->mover / most(f->sixteenths, 1), f->touched, model_us(f, ranks, (double)bytes), nccl);
+  fflush(stdout);
+}
+
+// The goals, beside what 8 devices do today.
+static void goals_print(const struct figures *small, const struct figures *middle) {
+  const struct {
+    const char *name, *goal;
+    double today;
+  } goals[] = {
+      {"loads of host memory by polls in vain, a call of 8 B", "0", small->host_polls},
+      {"loads of host memory in a row, a call of 8 B", "<= 2", small->host_loads},
+      {"peer accesses in a row, 8 B", "<= 2", small->peer_row},
+      {"peer accesses in a row, 64 KiB", "<= 4", middle->peer_row},
+      {"loads across the link by the deciding thread, a chunk of 64 KiB", "0", middle->peer_loads},
+      {"system fences and releases a chunk, 64 KiB", "<= 1", middle->fences},
+      {"barriers a chunk, 64 KiB", "<= 2", middle->barriers},
+      {"instructions a 16 bytes stored by movers, 64 KiB, copies and sums", "<= 4 and 8",
+       middle->mover / most(middle->sixteenths, 1)},
+      {"instructions touched by a call, 64 KiB", "<= 8000", middle->touched},
+      {"bytes of a context", "256", (double)sizeof(struct rondo_task_context)},
+  };
+  printf("\nGoals on 8 GPUs\n%-68s %12s %12s\n", "what", "goal", "today");
+  for (size_t n = 0; n < sizeof goals / sizeof *goals; n++)
+    printf("%-68s %12s %12.1f\n", goals[n].name, goals[n].goal, goals[n].today);
+  printf("%-68s %12s %12s\n", "bytes in flight a GPU at 64 MiB", ">= 1 MiB", "not counted");
+  printf("\nThe kernel has %u instructions of PTX.\n", middle->kernel);
+}
+
+int main(int argc, char **argv) {
+  const uint64_t sizes[] = {8, 4 << 10, 64 << 10, MOST_RUN};
+  const uint64_t beyond[] = {64 << 20, 1 << 30};
+  const int is_short = argc == 2 && strcmp(argv[1], "--short") == 0;
+  if (argc > 1 && !is_short) {
+    fprintf(stderr, "usage: gpu-model [--short]\n");
+    return 2;
+  }
+  meter = ptx_meter_create();
+  CHECK(meter);
+  printf(
+      "The times below are a model; nothing here was measured on a GPU.\n\n"
+      "All-reduce of float32, one block a device, which stays resident; medians of %d calls.\n"
+      "In a row: the longest chain of a call, through all devices. link: loads of peers' memory\n"
+      "by the deciding thread that were not in vain. fences: of system scope, and releases.\n"
+      "instr/16: instructions of movers for 16 bytes that they store; small sizes show what a\n"
+      "command costs. Model: %.1f us for the queues, %.1f a load of host memory in a row, %.3f a\n"
+      "peer access, %.1f a fence, and the bytes at %.0f GB/s; nothing overlaps. Chains depend on\n"
+      "how the host's threads take turns, so times of two runs differ.\n"
+      "NCCL: published, 8 x H100. Sizes marked with * were not run: chunks grow with the size,\n"
+      "and rows by as much a chunk as from 64 KiB to 1 MiB.\n\n",
+      CALLS, QUEUE_US, HOST_LOAD_US, PEER_US, FENCE_US, RING_BYTES_US / 1e3);
+  printf("%4s %11s %7s %10s %10s %9s %10s %10s %9s %9s %8s %8s %9s %9s\n", "GPUs", "bytes",
+         "chunks", "host polls", "host row", "peer row", "fence row", "link/chunk", "fences/ch",
+         "barr./ch", "instr/16", "touched", "model us", "NCCL us");
+  struct figures small = {0}, middle = {0}, f = {0};
+  for (uint32_t ranks = 2; ranks <= (is_short ? 2u : MAX_RANKS); ranks *= 2) {
+    for (int n = 0; n < (is_short ? 2 : 4); n++) {
+      f = size_measure(ranks, sizes[n], is_short);
+      figures_print(ranks, sizes[n], &f);
+      small = n == 0 ? f : small;
+      middle = n == 2 ? f : middle;
+    }
+    for (int n = 0; n < 2 && !is_short; n++) {
+      const struct figures g = figures_beyond(&middle, &f, (double)beyond[n] / (double)sizes[3]);
+      figures_print(ranks, beyond[n], &g);
+    }
+  }
+  if (!is_short)
+    goals_print(&small, &middle);
+  rondo_fake_reset(NULL);
+  ptx_meter_destroy(meter);
+  return 0;
+}
