@@ -40,7 +40,7 @@ struct ptx_options {
   // them as one, which PTX does not promise. NVIDIA's LL128 relies on it. Lanes that are together
   // stay together.
   bool warp128;
-  // Counts what blocks do, as blocks of device `meter_device`. Fifty times slower. Null: nothing is
+  // Counts what blocks do, as blocks of device `meter_device`. Many times slower. Null: nothing is
   // counted.
   struct ptx_meter *meter;
   uint32_t meter_device;
