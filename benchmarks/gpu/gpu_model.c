@@ -33,13 +33,14 @@
 #define FENCE_US 1.0     // a fence of system scope (B300, idle: 0.9 to 1.5)
 #define RING_BYTES_US 365e3
 
-#define CHECK(holds)                                                                               \
-  do {                                                                                             \
-    if (!(holds)) {                                                                                \
-      fprintf(stderr, "gpu-model: line %d: not so: %s\n", __LINE__, #holds);                       \
-      exit(1);                                                                                     \
-    }                                                                                              \
-  } while (0)
+static void check(int holds, int line, const char *condition) {
+  if (holds)
+    return;
+  fprintf(stderr, "gpu-model: line %d: not so: %s\n", line, condition);
+  exit(1);
+}
+
+#define CHECK(condition) check((condition) != 0, __LINE__, #condition)
 #define OK(call) CHECK((call) == RONDO_SUCCESS)
 #define CUDA(call) CHECK((call) == CUDA_SUCCESS)
 
@@ -109,8 +110,9 @@ static void team_call(struct team *t) {
 // Sums of small whole numbers are exact.
 static void team_verify(const struct team *t, uint64_t bytes) {
   const float *out = (const float *)(uintptr_t)t->recv[t->ranks - 1]; // NOLINT
+  const uint64_t ranks = t->ranks, least = ranks * (ranks - 1) / 2;
   for (uint64_t i = 0; i < bytes / 4; i++)
-    CHECK(out[i] == (float)(t->ranks * (t->ranks - 1) / 2 + t->ranks * (i % 100)));
+    CHECK(out[i] == (float)(least + ranks * (i % 100)));
 }
 
 static void team_close(struct team *t) {
@@ -198,6 +200,13 @@ static struct figures figures_median(const struct figures *all) {
   return f;
 }
 
+static void figures_compare(const struct figures *a, const struct figures *b) {
+  CHECK(a->chunks == b->chunks);
+  CHECK(a->barriers == b->barriers);
+  CHECK(a->sixteenths == b->sixteenths);
+  CHECK(a->mover == b->mover);
+}
+
 static struct figures size_measure(uint32_t ranks, uint64_t bytes, int must_repeat) {
   struct rondo_fake_options o = rondo_fake_defaults();
   const struct rondo_collective_desc d = rondo_all_reduce(1, bytes / 4, RONDO_FLOAT32, RONDO_SUM);
@@ -214,12 +223,8 @@ static struct figures size_measure(uint32_t ranks, uint64_t bytes, int must_repe
   for (int i = 0; i < CALLS; i++) {
     all[i] = call_measure(&t);
     CHECK(all[i].chunks > 0 && all[i].touched > 0);
-    if (must_repeat) {
-      CHECK(all[i].chunks == all[0].chunks);
-      CHECK(all[i].barriers == all[0].barriers);
-      CHECK(all[i].sixteenths == all[0].sixteenths);
-      CHECK(all[i].mover == all[0].mover);
-    }
+    if (must_repeat)
+      figures_compare(&all[i], &all[0]);
   }
   team_verify(&t, bytes);
   team_close(&t);
