@@ -439,7 +439,10 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
     return false;
   if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->nranks == 2)
     return false; // the plan of doubling
-  if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->cores && query_ranks_per_machine(q) > q->cores)
+  bool is_shot = algorithm == RONDO_ALGORITHM_ONE_SHOT || algorithm == RONDO_ALGORITHM_TWO_SHOT;
+  bool has_many = q->kind == RONDO_ALL_REDUCE && q->bytes > RONDO_COST_FEW_CONNECTORS_BYTES &&
+                  form.connectors > 2 * (uint64_t)q->nranks;
+  if ((is_shot || has_many) && q->cores && query_ranks_per_machine(q) > q->cores)
     return false; // see cost.h
   if (q->kind == RONDO_ALL_TO_ALL && algorithm == RONDO_ALGORITHM_BRUCK &&
       (q->nranks <= 3 || q->bytes > RONDO_COST_MAX_EXCHANGE_BYTES))

@@ -48,9 +48,16 @@ int rondo_cost_link_find(const char *name);
 // fewer, and a root with so many connections and connectors slows down all (256 processes on two
 // cores took twice as long for 300 all-reduces as along the tree).
 #define RONDO_COST_MAX_ROOT_PEERS 64u
-// Nor is one-shot where ranks share cores: it is the fastest for one small all-reduce alone, but
-// with several in flight its n(n − 1) messages take turns on the cores (8 processes on two cores
-// took 424 to 989 µs for 64 of 1 KiB, and 167 to 333 by the direct algorithm).
+// Nor are one-shot and two-shot where ranks share cores. One-shot is the fastest for one small
+// all-reduce alone, but with several in flight its n(n − 1) messages take turns on the cores (8
+// processes on two cores took 424 to 989 µs for 64 of 1 KiB, and 167 to 333 by the direct
+// algorithm). Two-shot needs n(n − 1) connectors.
+//
+// Nor, where ranks share cores, is an all-reduce of more bytes than these with more than two
+// connectors a rank. Double trees are up to a third faster than the ring from 256 KiB on, but
+// 10,000 all-reduces of 1 MiB among 8 threads took 355 MiB with them, 532 with two-shot, and 204
+// with the ring: large ones are many gradients, and those have 256 MiB.
+#define RONDO_COST_FEW_CONNECTORS_BYTES (64u << 10)
 
 // Nor is Bruck's all-to-all of larger parts than these. Where direct has too many connectors it
 // would be the only candidate, and it copies each part many times: between threads on two cores

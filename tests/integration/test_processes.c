@@ -250,6 +250,7 @@ static void lending_member(struct rondo_family *f, uint32_t rank) {
   static int32_t recv[LENT_COLLS][COUNT];
   struct rondo_collective colls[LENT_COLLS];
   struct rondo_counters counters;
+  (void)setenv("RONDO_ALGO", "all_reduce=ring", 1); // fewest connectors
   struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
   bool is_mapped = !f->machines && f->cfg.backend == RONDO_BACKEND_HOST;
   for (uint32_t c = 0; c < LENT_COLLS; c++) {

@@ -367,6 +367,10 @@ static void scratch_is_for_small_sizes(void **state) {
   assert_true(rondo_cost_is_candidate(&q, shot));
   q.cores = 7; // too many messages for ranks that share cores
   assert_false(rondo_cost_is_candidate(&q, shot));
+  assert_true(rondo_cost_is_candidate(&q, RONDO_ALGORITHM_DOUBLE_TREE));
+  q.bytes = 65537; // too many connectors for large ones
+  assert_false(rondo_cost_is_candidate(&q, RONDO_ALGORITHM_DOUBLE_TREE));
+  assert_true(rondo_cost_is_candidate(&q, RONDO_ALGORITHM_RING));
   for (uint64_t bytes = 1; bytes <= UINT64_C(1) << 60; bytes *= 2) {
     assert_true(is_candidate(rs, halving, 4, bytes) == (bytes <= 262144));
     assert_true(is_candidate(RONDO_ALL_REDUCE, shot, 4, bytes) == (bytes <= 262144));
