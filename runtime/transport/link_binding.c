@@ -94,7 +94,10 @@ uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
 static enum rondo_binding link_bind_proxied(const struct rondo_transports *t,
                                             const struct rondo_link *link,
                                             const struct rondo_connector_offer *offer) {
-  if (offer->stride_bytes || !link->proxy_link || !rondo_proxy_has_met(t->proxy, link->process)) {
+  // It is opened, and then bound, once its connectors have been written to the device.
+  if (!link->proxy_link && !offer->stride_bytes)
+    return RONDO_BINDING_WAITS;
+  if (offer->stride_bytes || !rondo_proxy_has_met(t->proxy, link->process)) {
     rondo_log(RONDO_LOG_ERROR,
               "process %u offers no connectors for the proxy: does its configuration ask for "
               "another transport?",
