@@ -108,16 +108,11 @@ bool rondo_member_lists_locate(struct rondo_member_lists *lists, const uint32_t 
   return to.is_whole;
 }
 
-static struct rondo_member_list *lists_find(const struct rondo_member_lists *lists,
-                                            uint64_t digest) {
+struct rondo_member_list *rondo_member_lists_find(const struct rondo_member_lists *lists,
+                                                  uint64_t digest) {
   const struct rondo_member_list key = {.digest = digest};
   struct rondo_member_list **found = tfind(&key, &lists->tree, list_compare);
   return found ? *found : NULL;
-}
-
-const struct rondo_member_list *rondo_member_lists_find(const struct rondo_member_lists *lists,
-                                                        uint64_t digest) {
-  return lists_find(lists, digest);
 }
 
 static struct rondo_member_list *list_make(const uint32_t *members, uint32_t nranks,
@@ -149,7 +144,7 @@ struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists *list
   if (lists->last && lists->last->members == members && lists->last->nranks == nranks)
     return lists->last;
   uint64_t digest = members_digest(members, nranks);
-  struct rondo_member_list *list = lists_find(lists, digest);
+  struct rondo_member_list *list = rondo_member_lists_find(lists, digest);
   if (list) {
     bool is_same =
         list->nranks == nranks && memcmp(list->members, members, nranks * sizeof *members) == 0;

@@ -55,8 +55,8 @@ struct rondo_member_list *rondo_member_lists_get(struct rondo_member_lists *list
                                                  const uint32_t *members, uint32_t nranks);
 // The same for all ranks of the job, in the order of their numbers.
 struct rondo_member_list *rondo_member_lists_get_all(struct rondo_member_lists *lists);
-const struct rondo_member_list *rondo_member_lists_find(const struct rondo_member_lists *lists,
-                                                        uint64_t digest);
+struct rondo_member_list *rondo_member_lists_find(const struct rondo_member_lists *lists,
+                                                  uint64_t digest);
 
 bool rondo_member_list_has(const struct rondo_member_list *list, uint32_t rank);
 // The index of a process in `processes`, or RONDO_NO_PLACE.

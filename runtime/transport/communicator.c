@@ -188,28 +188,30 @@ struct rondo_communicator_member *rondo_communicator_member(const struct rondo_c
   return is_known ? &comm->members[at] : NULL;
 }
 
-static int members_grow(struct rondo_communicator *comm) {
-  if (comm->member_count < comm->member_capacity)
-    return RONDO_SUCCESS;
-  uint32_t capacity = comm->member_capacity ? 2 * comm->member_capacity : 4;
-  struct rondo_communicator_member *grown = realloc(comm->members, capacity * sizeof *grown);
-  if (!grown)
-    return RONDO_ERR_NO_MEMORY;
-  comm->members = grown;
-  comm->member_capacity = capacity;
-  return RONDO_SUCCESS;
+// Makes room for one more item in an array made by malloc. Returns it, or null without memory.
+static void *array_grow(void *items, uint32_t count, uint32_t *capacity, size_t item_bytes) {
+  if (count < *capacity)
+    return items;
+  uint32_t more = *capacity ? 2 * *capacity : 4;
+  void *grown = realloc(items, more * item_bytes);
+  if (grown)
+    *capacity = more;
+  return grown;
 }
 
 static int member_add(struct rondo_communicator *comm, uint32_t position) {
-  struct rondo_device *device = comm->pool->device;
-  bool needs_place = device->driver->reach || rondo_node_here() != RONDO_NODE_ANY;
   uint32_t at = members_bound(comm, position);
   if (at < comm->member_count && comm->members[at].position == position)
     return RONDO_SUCCESS;
-  if (members_grow(comm) != RONDO_SUCCESS)
+  struct rondo_communicator_member *grown =
+      array_grow(comm->members, comm->member_count, &comm->member_capacity, sizeof *grown);
+  if (!grown)
     return RONDO_ERR_NO_MEMORY;
+  comm->members = grown;
   memmove(&comm->members[at + 1], &comm->members[at],
           (comm->member_count++ - at) * sizeof *comm->members);
+  struct rondo_device *device = comm->pool->device;
+  bool needs_place = device->driver->reach || rondo_node_here() != RONDO_NODE_ANY;
   comm->members[at] = (struct rondo_communicator_member){.position = position,
                                                          .process = RONDO_HERE,
                                                          .device = needs_place ? NULL : device,
@@ -440,14 +442,11 @@ static int link_make_connectors(struct rondo_communicator *comm, struct rondo_li
 }
 
 static int communicator_grow_links(struct rondo_communicator *comm) {
-  if (comm->link_count < comm->link_capacity)
-    return RONDO_SUCCESS;
-  uint32_t capacity = comm->link_capacity ? 2 * comm->link_capacity : 4;
-  struct rondo_link *grown = realloc(comm->links, capacity * sizeof *grown);
+  struct rondo_link *grown =
+      array_grow(comm->links, comm->link_count, &comm->link_capacity, sizeof *grown);
   if (!grown)
     return RONDO_ERR_NO_MEMORY;
   comm->links = grown;
-  comm->link_capacity = capacity;
   return RONDO_SUCCESS;
 }
 
