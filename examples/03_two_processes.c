@@ -44,6 +44,7 @@ int main(void) {
     return 1;
   pid_t child = fork(); // before the first call: a context does not survive fork()
   if (child == 0) {
+    close(ends[1]); // so that the end of the parent ends the wait for the id
     if (read(ends[0], &id, sizeof id) != (ssize_t)sizeof id)
       return 1;
     rank_run(1, &id);
