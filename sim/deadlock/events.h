@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "sim/deadlock/layout.h"
-#include "sim/deadlock/rng.h"
+#include "sim/common/rng.h"
 
 // What happens to a skipped collective; the paper leaves it open.
 enum rondo_sim_skipped {

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "sim/deadlock/programs.h"
-#include "sim/deadlock/rng.h"
+#include "sim/common/rng.h"
 
 // The order of turns; the paper leaves it open. It changes when a deadlock shows, never whether.
 enum rondo_sim_turns { RONDO_SIM_ROUND_ROBIN, RONDO_SIM_RANDOM_TURNS };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "sim/common/text.h"
-#include "sim/deadlock/rng.h"
+#include "sim/common/rng.h"
 
 static void groups_init(struct rondo_sim_groups *g, uint32_t group_count, uint32_t gpu_count,
                         uint64_t places) {

@@ -19,7 +19,7 @@
 
 #include "sim/deadlock/events.h"
 #include "sim/deadlock/layout.h"
-#include "sim/deadlock/rng.h"
+#include "sim/common/rng.h"
 
 #define RONDO_SIM_UNLIMITED UINT32_MAX
 

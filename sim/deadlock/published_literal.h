@@ -24,7 +24,7 @@
 #include "sim/deadlock/layout.h"
 #include "sim/deadlock/mersenne.h"
 #include "sim/deadlock/published_slots.h"
-#include "sim/deadlock/rng.h"
+#include "sim/common/rng.h"
 
 // The source of the plain engine's random numbers; exactly one is set.
 struct rondo_sim_draws {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "sim/deadlock/layout.h"
-#include "sim/deadlock/rng.h"
+#include "sim/common/rng.h"
 
 // 1 to 5 random groups over 2 to 6 GPUs, with 0 to `most` collectives each.
 static inline void small_layout(struct rondo_sim_layout *w, struct rondo_sim_rng *rng,

@@ -1,9 +1,9 @@
-// Random numbers of the simulator: xoshiro256++ (Blackman and Vigna), one stream for each round.
+// Random numbers of the simulators: xoshiro256++ (Blackman and Vigna), one stream for each round.
 //
 // A stream depends on the seed, the grouping and the round alone, so the result does not depend on
 // threads. Each stream belongs to one thread.
-#ifndef RONDO_SIM_DEADLOCK_RNG_H
-#define RONDO_SIM_DEADLOCK_RNG_H
+#ifndef RONDO_SIM_COMMON_RNG_H
+#define RONDO_SIM_COMMON_RNG_H
 
 #include <math.h>
 #include <stdbool.h>
@@ -89,4 +89,4 @@ static inline uint64_t rondo_sim_rare_jump(const struct rondo_sim_rare *rare,
   return jump < 0x1p62 ? (uint64_t)jump : UINT64_MAX >> 2;
 }
 
-#endif // RONDO_SIM_DEADLOCK_RNG_H
+#endif // RONDO_SIM_COMMON_RNG_H
