@@ -6,6 +6,10 @@
 // before a pair of words is stored; the explorer may store one of the two first.
 // RONDO_FAULT(name): true if a test has switched that fault on, to show that it finds the fault. A
 // kernel compiled with RONDO_FAULT_IN_TEXT has all faults, and its PTX says which one is on.
+//
+// RONDO_DELAYED(publish or consume, endpoint): true if the schedule simulator (sim/schedule, built
+// with RONDO_SIMULATE) makes the slot or the credit visible itself, when it arrives in virtual
+// time.
 #ifndef RONDO_BASE_EXPLORE_H
 #define RONDO_BASE_EXPLORE_H
 
@@ -114,4 +118,18 @@ static __device__ __forceinline__ int rondo_fault_in_text(void) {
 #endif
 
 #endif
+#if defined(RONDO_SIMULATE)
+
+#include <stdbool.h>
+
+struct rondo_endpoint;
+bool rondo_simulate_publish(const struct rondo_endpoint *e);
+bool rondo_simulate_consume(const struct rondo_endpoint *e);
+
+#define RONDO_DELAYED(act, endpoint) rondo_simulate_##act(endpoint)
+
+#else
+#define RONDO_DELAYED(act, endpoint) 0
+#endif
+
 #endif // RONDO_BASE_EXPLORE_H

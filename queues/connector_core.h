@@ -220,6 +220,10 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
   if (RONDO_FAULT(FLAG_BEFORE_DATA))
     rondo_connector_set_flag(c, c->consumer_flag);
   RONDO_POINT("connector.publish");
+  if (RONDO_DELAYED(publish, e)) {
+    e->sequence++;
+    return;
+  }
   rondo_store_release_u32(&slot->mark, e->sequence + 1); // C1
   e->sequence++;
   if (!RONDO_FAULT(FLAG_BEFORE_DATA))
@@ -261,6 +265,8 @@ RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   e->sequence++;
   RONDO_POINT("connector.consume");
+  if (RONDO_DELAYED(consume, e))
+    return;
   rondo_store_release_u32(&c->consumed, e->sequence + (RONDO_FAULT(CREDIT_TWICE) ? 1 : 0)); // C3
   rondo_connector_set_flag(c, c->producer_flag);
   rondo_connector_set_ready(c->producer_ready);

@@ -1,0 +1,92 @@
+// The event queue of the schedule simulator: a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990).
+//
+// Time never goes back, so an event needs no comparison with others until its bucket comes up: each
+// event is moved at most 64 times, mostly twice, through memory that is read in order. Events of
+// the same time come out in the order in which they were pushed, so equal seeds give equal runs.
+//
+//   push ... pop (false when empty) ... fini
+#ifndef RONDO_SIM_SCHEDULE_EVENT_QUEUE_H
+#define RONDO_SIM_SCHEDULE_EVENT_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "sim/common/text.h"
+
+enum rondo_schedule_event_kind {
+  RONDO_SCHEDULE_ARRIVAL = 0, // a slot becomes visible to its consumer
+  RONDO_SCHEDULE_CREDIT = 1,  // a consumed slot becomes known to its producer
+  RONDO_SCHEDULE_STEP = 2,    // the block of a rank steps
+  RONDO_SCHEDULE_SUBMIT = 3   // the program of a rank goes on
+};
+
+struct rondo_schedule_event {
+  uint64_t at_ns;
+  uint64_t connector; // address, of ARRIVAL and CREDIT
+  uint32_t kind : 2;  // enum rondo_schedule_event_kind
+  uint32_t rank : 30; // that the event is for
+  uint32_t sequence;  // of ARRIVAL: of the slot; of CREDIT: the new value of `consumed`
+};
+
+struct rondo_schedule_bucket {
+  struct rondo_schedule_event *items;
+  uint64_t count, capacity;
+};
+
+// Zeroed before the first push.
+struct rondo_schedule_event_queue {
+  uint64_t now_ns; // of the last event that was popped
+  uint64_t taken;  // events of bucket 0 that were popped
+  uint64_t filled; // a bit for each bucket from 1 on that holds events: bucket i has bit i - 1
+  struct rondo_schedule_bucket buckets[65];
+};
+
+static inline void rondo_schedule_event_push(struct rondo_schedule_event_queue *q,
+                                             const struct rondo_schedule_event *e) {
+  uint64_t differs = e->at_ns ^ q->now_ns;
+  uint32_t i = differs ? 64 - (uint32_t)__builtin_clzll(differs) : 0;
+  struct rondo_schedule_bucket *b = &q->buckets[i];
+  RONDO_SIM_GROW(b->items, b->count, b->capacity, 64);
+  b->items[b->count++] = *e;
+  q->filled |= i ? UINT64_C(1) << (i - 1) : 0;
+}
+
+// Moves the events of the lowest bucket that holds any to the buckets below it.
+static inline void rondo_schedule_event_queue_refill(struct rondo_schedule_event_queue *q) {
+  uint32_t lowest = (uint32_t)__builtin_ctzll(q->filled) + 1;
+  struct rondo_schedule_bucket *b = &q->buckets[lowest];
+  uint64_t count = b->count;
+  q->filled &= q->filled - 1;
+  q->now_ns = b->items[0].at_ns;
+  for (uint64_t i = 1; i < count; i++) {
+    q->now_ns = b->items[i].at_ns < q->now_ns ? b->items[i].at_ns : q->now_ns;
+  }
+  b->count = 0;
+  for (uint64_t i = 0; i < count; i++) { // all go to lower buckets
+    rondo_schedule_event_push(q, &b->items[i]);
+  }
+}
+
+// Takes the next event. Returns false if there is none.
+static inline bool rondo_schedule_event_pop(struct rondo_schedule_event_queue *q,
+                                            struct rondo_schedule_event *e) {
+  struct rondo_schedule_bucket *now = &q->buckets[0];
+  if (q->taken == now->count) {
+    q->taken = now->count = 0;
+    if (!q->filled) {
+      return false;
+    }
+    rondo_schedule_event_queue_refill(q);
+  }
+  *e = now->items[q->taken++];
+  return true;
+}
+
+static inline void rondo_schedule_event_queue_fini(struct rondo_schedule_event_queue *q) {
+  for (uint32_t i = 0; i < sizeof q->buckets / sizeof q->buckets[0]; i++) {
+    free(q->buckets[i].items);
+  }
+}
+
+#endif // RONDO_SIM_SCHEDULE_EVENT_QUEUE_H

@@ -1,0 +1,143 @@
+// The machine of the schedule simulator: the ranks of a job, with the real daemon blocks
+// (daemon/core), in virtual time and without data.
+//
+// A block steps with rondo_block_step, as in a daemon. What it publishes becomes visible to its
+// peer when the message arrives; what it consumes, when the credit arrives. A step that made
+// progress takes time; a block that is stuck steps again when something arrives for it or its
+// budget ends, so polls in between cost nothing.
+//
+//   rondo_schedule_machine_create -> _add (collectives) ... -> _run -> read -> _destroy
+//
+// Equal arguments give equal results, to the nanosecond. One machine at a time belongs to a thread.
+#ifndef RONDO_SIM_SCHEDULE_MACHINE_H
+#define RONDO_SIM_SCHEDULE_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "scheduler/policy_core.h"
+#include "sim/schedule/layout.h"
+
+// What a message of s bytes costs (LogGP): the sender is busy for overhead_ns, the link of the rank
+// for gap_ns + s × byte_ns, then the message is on its way for latency_ns, and the receiver is busy
+// for overhead_ns. The link of the receiver is occupied for as long as that of the sender. A credit
+// takes latency_ns.
+struct rondo_schedule_link {
+  double latency_ns, overhead_ns, gap_ns, byte_ns;
+  bool counts_gaps; // s - 1 gaps between bytes, in whole nanoseconds, as LogGOPSim counts them
+};
+
+enum rondo_schedule_link_class {
+  RONDO_SCHEDULE_INSIDE = 0,  // between ranks of a machine
+  RONDO_SCHEDULE_OUTSIDE = 1, // between machines
+  RONDO_SCHEDULE_CLASSES = 2
+};
+
+// Costs of a block besides messages, in nanoseconds.
+struct rondo_schedule_costs {
+  uint64_t step_ns;  // of a step that made progress
+  uint64_t load_ns;  // of loading a context: a switch between collectives
+  uint64_t poll_ns;  // from an arrival until a waiting block sees it
+  uint64_t start_ns; // until a block that has quit runs again
+  double copy_byte_ns, reduce_byte_ns;
+};
+
+struct rondo_schedule_settings {
+  uint32_t rank_count, machine_ranks; // ranks of a machine; they follow each other
+  struct rondo_policy policy;
+  uint64_t quit_period_ns, residency_ns;
+  struct rondo_schedule_costs costs;
+  uint32_t iterations; // of the program; each begins when the rank has ended the one before
+  uint64_t compute_ns; // of a rank between two submissions
+  bool shuffles;       // each rank submits in an order of its own, another one in each iteration
+  double jitter;       // latencies and compute times are up to this part longer
+  uint64_t seed;
+};
+
+// The time that leads to the end of the run, as its last message says: what each part of it was.
+struct rondo_schedule_path {
+  uint64_t latency_ns;  // messages on their way
+  uint64_t transfer_ns; // bytes of messages on a link
+  uint64_t link_ns;     // messages waiting for their rank's link
+  uint64_t block_ns;    // steps of blocks
+  uint64_t other_ns;    // programs: compute, late ranks
+  uint32_t messages;
+};
+
+// Why blocks that held collectives did not move.
+enum rondo_schedule_reason {
+  RONDO_SCHEDULE_NO_DATA = 0,
+  RONDO_SCHEDULE_NO_CREDIT = 1,
+  RONDO_SCHEDULE_NO_WORK = 2, // nothing was submitted
+  RONDO_SCHEDULE_REASONS = 3
+};
+
+struct rondo_schedule_traffic {
+  uint64_t messages, bytes;
+};
+
+// One run of one collective on one rank that has ended.
+struct rondo_schedule_ended {
+  uint64_t submitted_ns, ended_ns;
+  uint32_t rank, collective;
+};
+
+enum rondo_schedule_outcome {
+  RONDO_SCHEDULE_RUNNING = 0,
+  RONDO_SCHEDULE_DONE = 1,
+  RONDO_SCHEDULE_DEADLOCK = 2,   // runs are outstanding, and nothing will happen any more
+  RONDO_SCHEDULE_INTERRUPTED = 3 // by the caller
+};
+
+struct rondo_schedule_totals {
+  int outcome;          // enum rondo_schedule_outcome
+  uint64_t makespan_ns; // of the last completion
+  uint64_t events, runs, runs_ended;
+  uint64_t steps, primitives, preemptions, loads, saves, quits; // of all blocks
+  uint64_t blocked_ns[RONDO_SCHEDULE_REASONS];                  // of all blocks
+  uint64_t queue_sum, queue_samples; // length of the task queue when a run is fetched
+  uint32_t queue_most;
+  struct rondo_schedule_traffic traffic[RONDO_SCHEDULE_CLASSES];
+  uint64_t most_rank_bytes; // that one rank sent
+  struct rondo_schedule_path path;
+};
+
+struct rondo_schedule_machine;
+
+struct rondo_schedule_machine *
+rondo_schedule_machine_create(const struct rondo_schedule_settings *settings);
+void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m);
+
+// Adds a collective of all ranks. The layout must outlive the machine. `links`: by link class.
+void rondo_schedule_machine_add(struct rondo_schedule_machine *m,
+                                const struct rondo_schedule_layout *layout,
+                                const struct rondo_schedule_link *links);
+
+// A rank begins its program late, or takes `factor` times as long to compute.
+void rondo_schedule_machine_delay(struct rondo_schedule_machine *m, uint32_t rank, uint64_t ns);
+void rondo_schedule_machine_slow(struct rondo_schedule_machine *m, uint32_t rank, double factor);
+
+// Runs up to `events` events. Returns enum rondo_schedule_outcome.
+int rondo_schedule_machine_run(struct rondo_schedule_machine *m, uint64_t events);
+
+// What is known so far. Valid until the machine runs again.
+struct rondo_schedule_totals rondo_schedule_machine_totals(const struct rondo_schedule_machine *m);
+const struct rondo_schedule_ended *
+rondo_schedule_machine_ended(const struct rondo_schedule_machine *m, uint64_t *count);
+uint64_t rondo_schedule_machine_now_ns(const struct rondo_schedule_machine *m);
+
+// Where a rank stands with a collective, for the explanation of a deadlock.
+enum rondo_schedule_standing {
+  RONDO_SCHEDULE_NOT_SUBMITTED = 0,
+  RONDO_SCHEDULE_QUEUED = 1,  // submitted, not begun
+  RONDO_SCHEDULE_STARTED = 2, // has moved data, or is the one that its block works on
+  RONDO_SCHEDULE_ENDED = 3
+};
+int rondo_schedule_machine_standing(const struct rondo_schedule_machine *m, uint32_t rank,
+                                    uint32_t collective);
+
+// The collective that a rank submits at a place of its program in this iteration.
+uint32_t rondo_schedule_machine_order(const struct rondo_schedule_machine *m, uint32_t rank,
+                                      uint32_t place);
+
+#endif // RONDO_SIM_SCHEDULE_MACHINE_H

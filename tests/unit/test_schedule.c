@@ -1,0 +1,183 @@
+// The schedule simulator's machine against closed forms, and against itself.
+#include <math.h>
+#include <string.h>
+
+#include "daemon/plan/build.h"
+#include "daemon/plan/cost.h"
+#include "sim/schedule/job.h"
+#include "tests/support/named.h"
+#include <rondo/rondo.h>
+
+#define END "end"
+
+// Makes a job from pairs of names and values, which end with END.
+static void job_open(struct rondo_schedule_job *job, const char *const *settings) {
+  struct rondo_sim_error error;
+  rondo_schedule_job_init(job);
+  for (; strcmp(*settings, END) != 0; settings += 2) {
+    if (!rondo_schedule_job_set(job, settings[0], settings[1], &error))
+      fail_msg("%s", error.text);
+  }
+}
+
+// Runs a job to its end.
+static struct rondo_schedule_totals job_play(struct rondo_schedule_job *job) {
+  struct rondo_sim_error error;
+  struct rondo_schedule_machine *m = rondo_schedule_job_make(job, &error);
+  if (!m)
+    fail_msg("%s", error.text);
+  (void)rondo_schedule_machine_run(m, UINT64_MAX);
+  struct rondo_schedule_totals totals = rondo_schedule_machine_totals(m);
+  rondo_schedule_machine_destroy(m);
+  rondo_schedule_job_fini(job);
+  return totals;
+}
+
+static struct rondo_schedule_totals play(const char *const *settings) {
+  struct rondo_schedule_job job;
+  job_open(&job, settings);
+  return job_play(&job);
+}
+
+#define PLAY(...) play((const char *const[]){__VA_ARGS__, END})
+
+// An eager message of LogGOPSim ends after L + 2o + g + (s - 1)G; a ring of four ranks passes six.
+static void a_ring_takes_as_long_as_in_loggopsim(void **state) {
+  (void)state;
+  struct rondo_schedule_totals t =
+      PLAY("ranks", "4", "bytes", "16384", "algo", "ring", "loggp", "2500,1500,1000,0.02");
+  assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+  assert_int_equal(t.makespan_ns, 39486);
+  assert_int_equal(t.path.messages, 6);
+}
+
+// All-gather of `bytes` in all, among 2,048 ranks: α × hops + β × bytes × (p - 1) / p.
+static double gathers(const char *algorithm, uint64_t bytes, const char *latency) {
+  char each[32];
+  snprintf(each, sizeof each, "%llu", ((unsigned long long)bytes + 2047) / 2048);
+  struct rondo_schedule_totals t =
+      PLAY("ranks", "2048", "op", "all_gather", "algo", algorithm, "bytes", each, "latency",
+           latency, "bandwidth", "25GB/s", "slot-bytes", "1GiB");
+  assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+  assert_int_equal(t.path.link_ns, 0);
+  return (double)t.makespan_ns;
+}
+
+// The table of the Big Send-off: how much faster log2 p rounds are than the ring.
+static void ring_and_recursive_have_their_closed_forms(void **state) {
+  (void)state;
+  static const struct {
+    const char *latency;
+    double latency_ns;
+    uint64_t megabytes;
+    double ratio;
+  } cells[] = {{"20us", 20e3, 16, 48.4},   {"20us", 20e3, 64, 15.7},  {"20us", 20e3, 1024, 1.99},
+               {"50us", 50e3, 16, 86.6},   {"50us", 50e3, 256, 10.4}, {"100us", 100e3, 64, 56.7},
+               {"100us", 100e3, 512, 10.4}};
+  for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+    uint64_t bytes = cells[i].megabytes * 1000000;
+    double transfer_ns = 0.04 * (double)bytes * 2047 / 2048;
+    double recursive = gathers("recursive", bytes, cells[i].latency);
+    double ring = 2047 * cells[i].latency_ns + transfer_ns;
+    // Each message is a whole number of nanoseconds.
+    assert_in_range(recursive, 11 * cells[i].latency_ns + transfer_ns - 60,
+                    11 * cells[i].latency_ns + transfer_ns + 60);
+    if (i < 2) { // the simulated ring, too
+      double simulated = gathers("ring", bytes, cells[i].latency);
+      assert_in_range(simulated, ring - 2100, ring + 2100);
+      ring = simulated;
+    }
+    assert_true(fabs(ring / recursive / cells[i].ratio - 1) < 0.005); // as the table rounds
+  }
+}
+
+// True if the hops of rondo-info plan, which takes the messages of a rank in the order of its plan,
+// are those of a link, which takes them as they come.
+static bool is_in_order(int algorithm, uint32_t n) {
+  return algorithm != RONDO_ALGORITHM_TREE && algorithm != RONDO_ALGORITHM_ONE_SHOT &&
+         algorithm != RONDO_ALGORITHM_DOUBLE_TREE &&
+         !(algorithm == RONDO_ALGORITHM_DOUBLING && (n & (n - 1)));
+}
+
+static void plan_check(int kind, int algorithm, uint32_t n) {
+  char ranks[16];
+  struct rondo_cost_query q = {.kind = kind, .nranks = n, .bytes = 64};
+  struct rondo_plan_form form;
+  if (kind == RONDO_ALL_TO_ALL_V || (kind == RONDO_SEND_RECV && n > 2) ||
+      !rondo_plan_form_of(&q, algorithm, &form))
+    return;
+  snprintf(ranks, sizeof ranks, "%u", n);
+  struct rondo_schedule_totals t =
+      PLAY("ranks", ranks, "op", rondo_kind_name(kind), "algo",
+           rondo_plan_algorithm_name(algorithm), "bytes", "64", "loggp", "0,0,1000,0");
+  uint64_t hops_ns = form.hops * UINT64_C(1000);
+  assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+  if (is_in_order(algorithm, n))
+    assert_int_equal(t.makespan_ns, hops_ns);
+  else
+    assert_in_range(t.makespan_ns, hops_ns / 2, 2 * hops_ns);
+}
+
+// If a message occupies the links at both ends for a microsecond and nothing else takes time, a
+// plan takes as many microseconds as it has hops, which rondo-info plan prints.
+static void each_plan_takes_its_hops(void **state) {
+  (void)state;
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
+    for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
+      for (uint32_t n = 2; n <= 33; n++)
+        plan_check(kind, algorithm, n);
+}
+
+// A barrier ends for nobody before the last one has come; then it takes its rounds.
+static void a_late_rank_delays_all(void **state) {
+  (void)state;
+  struct rondo_schedule_totals t = PLAY("ranks", "8", "op", "barrier", "latency", "1us",
+                                        "late-rank", "3=5ms", "bandwidth", "1GB/s");
+  assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+  assert_int_equal(t.makespan_ns, 5003000);
+  assert_int_equal(t.path.other_ns, 5000000);
+  assert_int_equal(t.path.messages, 3);
+  assert_true(t.quits > 0); // after 200 us without progress
+}
+
+// What the paper's title says.
+static void own_orders_deadlock_only_without_preemption(void **state) {
+  (void)state;
+  for (char seed[] = "1"; *seed <= '9'; ++*seed) {
+    struct rondo_schedule_totals t = PLAY("ranks", "16", "collectives", "40", "bytes", "64KiB",
+                                          "orders", "random", "seed", seed);
+    assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+    assert_int_equal(t.runs_ended, 16 * 40);
+    assert_true(t.preemptions > 0);
+    t = PLAY("ranks", "16", "collectives", "40", "bytes", "64KiB", "orders", "random", "seed", seed,
+             "budget", "never");
+    assert_int_equal(t.outcome, RONDO_SCHEDULE_DEADLOCK);
+    assert_int_equal(t.preemptions, 0);
+    t = PLAY("ranks", "16", "collectives", "40", "bytes", "64KiB", "budget", "never");
+    assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+  }
+}
+
+static void equal_seeds_give_equal_runs(void **state) {
+  (void)state;
+  struct rondo_schedule_totals t[3];
+  for (int i = 0; i < 3; i++)
+    t[i] =
+        PLAY("ranks", "24", "collectives", "20", "bytes", "1MiB", "orders", "random", "jitter",
+             "0.5", "compute", "3us", "iterations", "3", "seed", i < 2 ? "7" : "8", "step", "20ns");
+  assert_memory_equal(&t[0], &t[1], sizeof t[0]);
+  assert_memory_not_equal(&t[0], &t[2], sizeof t[0]);
+  assert_int_equal(t[2].runs_ended, 24 * 20 * 3);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("schedule", a_ring_takes_as_long_as_in_loggopsim),
+      RONDO_NAMED_TEST("schedule", ring_and_recursive_have_their_closed_forms),
+      RONDO_NAMED_TEST("schedule", each_plan_takes_its_hops),
+      RONDO_NAMED_TEST("schedule", a_late_rank_delays_all),
+      RONDO_NAMED_TEST("schedule", own_orders_deadlock_only_without_preemption),
+      RONDO_NAMED_TEST("schedule", equal_seeds_give_equal_runs),
+  };
+  return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
+}
