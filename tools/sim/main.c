@@ -1,5 +1,5 @@
-// rondo-sim: one program, two questions. `deadlock` says how likely a deadlock is, `analyse`
-// whether a hang was one.
+// rondo-sim: one program, three questions. `deadlock` says how likely a deadlock is, `analyse`
+// whether a hang was one, `schedule` what a job would do.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "sim/analyse/analyse.h"
 #include "sim/deadlock/deadlock.h"
+#include "sim/schedule/schedule.h"
 
 static const char usage[] =
     "Usage: rondo-sim COMMAND [OPTION...]\n"
@@ -17,6 +18,7 @@ static const char usage[] =
     "  deadlock   How likely is a deadlock? Simulates disordered collectives and GPU\n"
     "             synchronisation (the model of the DFCCL paper, section 2.4).\n"
     "  analyse    Was this hang a deadlock? Reads the files a stuck job left behind.\n"
+    "  schedule   What would this job do? Runs the real scheduler and plans in virtual time.\n"
     "\n"
     "  rondo-sim COMMAND --help   the options of a command\n"
     "  rondo-sim --version        the version\n";
@@ -27,11 +29,13 @@ struct command {
   int (*run)(int argc, char **argv);
 };
 
-static char deadlock_name[] = "rondo-sim deadlock", analyse_name[] = "rondo-sim analyse";
+static char deadlock_name[] = "rondo-sim deadlock", analyse_name[] = "rondo-sim analyse",
+            schedule_name[] = "rondo-sim schedule";
 
 static const struct command commands[] = {
     {"deadlock", deadlock_name, rondo_sim_deadlock_main},
     {"analyse", analyse_name, rondo_sim_analyse_main},
+    {"schedule", schedule_name, rondo_sim_schedule_main},
 };
 
 // At exit, however the command ends: standard output may be a full disk.

@@ -1,0 +1,244 @@
+#include "sim/schedule/schedule.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/common/text.h"
+#include "sim/schedule/job.h"
+#include "sim/schedule/report.h"
+
+#define EXIT_DEADLOCK 10 // as rondo-sim analyse says it
+#define EXIT_INTERRUPTED 130
+#define EVENTS_A_TURN (1u << 20) // between two looks at the clock and for an interrupt
+#define PROGRESS_SECONDS 2
+
+enum option_key {
+  KEY_SETTING = 256, // an option of rondo_schedule_job_set
+  KEY_NO_PREEMPTION,
+  KEY_JSON,
+  KEY_CSV,
+  KEY_PROGRESS,
+  KEY_FIRST_SETTING // + place in `options`
+};
+
+// options_number gives each setting a key of its own.
+static struct argp_option options[] = {
+    {0, 0, 0, 0, "The job:", 1},
+    {"ranks", KEY_SETTING, "N", 0, "ranks (8)", 0},
+    {"machines", KEY_SETTING, "N", 0, "machines on which they are spread evenly (1)", 0},
+    {"op", KEY_SETTING, "KIND", 0, "all_reduce (default), all_gather, broadcast, barrier, ...", 0},
+    {"algo", KEY_SETTING, "NAME", 0,
+     "ring, doubling, ... as rondo-info plan names them; recursive: the one of log2 n rounds. "
+     "Default: what the runtime would choose",
+     0},
+    {"bytes", KEY_SETTING, "B", 0, "of each collective (1MiB)", 0},
+    {"root", KEY_SETTING, "RANK", 0, "of reduce, broadcast, gather and scatter (0)", 0},
+    {"collectives", KEY_SETTING, "M", 0, "how many each rank submits (1)", 0},
+    {"orders", KEY_SETTING, "NAME", 0, "one (default) for all ranks, or random: its own for each",
+     0},
+    {"iterations", KEY_SETTING, "N", 0, "how often (1)", 0},
+    {"compute", KEY_SETTING, "TIME", 0, "between two submissions of a rank (0)", 0},
+    {"late-rank", KEY_SETTING, "RANK=TIME", 0, "the rank begins so late; may be repeated", 0},
+    {"slow-rank", KEY_SETTING, "RANK=X", 0, "the rank computes X times as long; may be repeated",
+     0},
+    {0, 0, 0, 0, "What messages cost (default: the cost model of the runtime):", 2},
+    {"link", KEY_SETTING, "CLASS", 0,
+     "inside a machine: thread, shared_memory (default), nvlink or network", 0},
+    {"latency", KEY_SETTING, "TIME", 0, "of a message", 0},
+    {"bandwidth", KEY_SETTING, "RATE", 0, "of a rank, such as 25GB/s or 200Gbit/s", 0},
+    {"inner-latency", KEY_SETTING, "TIME", 0, "the same inside a machine, if there are several", 0},
+    {"inner-bandwidth", KEY_SETTING, "RATE", 0, "the same inside a machine, if there are several",
+     0},
+    {"loggp", KEY_SETTING, "L,o,g,G", 0, "in nanoseconds, counted as LogGOPSim does", 0},
+    {"jitter", KEY_SETTING, "X", 0, "latencies and compute times are up to so much longer (0)", 0},
+    {"slot-bytes", KEY_SETTING, "B", 0, "the most that a message carries (256KiB)", 0},
+    {"slots", KEY_SETTING, "N", 0, "of a connector (as the runtime has them)", 0},
+    {0, 0, 0, 0, "The scheduler (defaults are those of the runtime):", 3},
+    {"no-preemption", KEY_NO_PREEMPTION, 0, 0, "a stuck collective keeps its block", 0},
+    {"budget", KEY_SETTING, "NAME", 0, "adaptive (default), fixed or never", 0},
+    {"front-budget", KEY_SETTING, "TIME", 0, "of the first collective of the queue (20us)", 0},
+    {"min-budget", KEY_SETTING, "TIME", 0, "of any collective (1us)", 0},
+    {"max-budget", KEY_SETTING, "TIME", 0, "however often it is raised (400us)", 0},
+    {"look", KEY_SETTING, "TIME", 0, "how long a stuck one is retried before a look round (0)", 0},
+    {"quit-period", KEY_SETTING, "TIME", 0, "without progress, after which a block quits (200us)",
+     0},
+    {"residency", KEY_SETTING, "TIME", 0, "after which a block quits in any case (20ms)", 0},
+    {"step", KEY_SETTING, "TIME", 0, "of a step, besides its messages (0)", 0},
+    {"switch", KEY_SETTING, "TIME", 0, "of loading the context of a collective (0)", 0},
+    {"poll", KEY_SETTING, "TIME", 0, "from an arrival until a block sees it (0)", 0},
+    {"start", KEY_SETTING, "TIME", 0, "until a block that has quit runs again (0)", 0},
+    {0, 0, 0, 0, "How, and what comes out (FILE - is the standard output):", 4},
+    {"seed", KEY_SETTING, "N", 0, "of orders and jitter (1)", 0},
+    {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL, "the results as JSON", 0},
+    {"csv", KEY_CSV, "FILE", OPTION_ARG_OPTIONAL, "latencies by collective as CSV", 0},
+    {"progress", KEY_PROGRESS, 0, 0, "show progress even if the error output is no terminal", 0},
+    {"quiet", 'q', 0, 0, "no progress", 0},
+    {0},
+};
+
+struct arguments {
+  struct rondo_schedule_job job;
+  const char *json, *csv;
+  int progress; // 1 always, 0 on a terminal, -1 never
+};
+
+static atomic_int stop;
+
+static void on_interrupt(int number) {
+  (void)number;
+  atomic_store_explicit(&stop, 1, memory_order_relaxed);
+}
+
+static void options_number(void) {
+  for (int i = 0; i < (int)(sizeof options / sizeof options[0]); i++) {
+    if (options[i].key == KEY_SETTING) {
+      options[i].key = KEY_FIRST_SETTING + i;
+    }
+  }
+}
+
+static error_t option_parse(int key, char *arg, struct argp_state *state) {
+  struct arguments *a = state->input;
+  struct rondo_sim_error error;
+  if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + 1000) {
+    if (!rondo_schedule_job_set(&a->job, options[key - KEY_FIRST_SETTING].name, arg, &error)) {
+      argp_error(state, "%s", error.text);
+    }
+    return 0;
+  }
+  switch (key) {
+  case KEY_NO_PREEMPTION:
+    a->job.settings.policy.budget = RONDO_BUDGET_NEVER;
+    break;
+  case KEY_JSON:
+    a->json = arg ? arg : "-";
+    break;
+  case KEY_CSV:
+    a->csv = arg ? arg : "-";
+    break;
+  case KEY_PROGRESS:
+    a->progress = 1;
+    break;
+  case 'q':
+    a->progress = -1;
+    break;
+  case ARGP_KEY_ARG:
+    argp_error(state, "\"%s\" is no option", arg);
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+static const struct argp parser = {
+    .options = options,
+    .parser = option_parse,
+    .doc =
+        "What would this job do? Runs the scheduler and the plans of the runtime in virtual time, "
+        "with messages that cost time instead of moving data."
+        "\vTimes have a unit: ns, us, ms or s. Equal options give equal results, to the "
+        "nanosecond. An interrupted run prints what is known by then and exits with 130; a "
+        "deadlock exits with 10. docs/simulator.md describes the model and all options.",
+};
+
+__attribute__((noreturn)) static void command_fail(int code, const char *text) {
+  fprintf(stderr, "rondo-sim schedule: %s\n", text);
+  exit(code);
+}
+
+static void output_check(const char *path) {
+  if (path && strcmp(path, "-") != 0 && rondo_sim_text_may_save(path) != 0) {
+    fprintf(stderr, "rondo-sim schedule: %s: %s\n", path, strerror(errno));
+    exit(EX_CANTCREAT);
+  }
+}
+
+static void output_write(const char *path, const struct rondo_sim_text *text) {
+  if (strcmp(path, "-") == 0) {
+    fputs(rondo_sim_text_str(text), stdout);
+  } else if (rondo_sim_text_save(text, path) != 0) {
+    fprintf(stderr, "rondo-sim schedule: %s: %s\n", path, strerror(errno));
+    exit(EX_CANTCREAT);
+  }
+}
+
+static void progress_show(const struct arguments *a, const struct rondo_schedule_machine *m) {
+  struct rondo_schedule_totals t = rondo_schedule_machine_totals(m);
+  uint64_t runs =
+      (uint64_t)a->job.settings.rank_count * a->job.collectives * a->job.settings.iterations;
+  fprintf(stderr, "\r%.3f ms of virtual time, %" PRIu64 " of %" PRIu64 " runs, %" PRIu64 " events ",
+          (double)rondo_schedule_machine_now_ns(m) / 1e6, t.runs_ended, runs, t.events);
+}
+
+// Runs the job to its end, or until an interrupt.
+static int job_run(const struct arguments *a, struct rondo_schedule_machine *m) {
+  bool shows = a->progress > 0 || (a->progress == 0 && isatty(STDERR_FILENO));
+  time_t shown = time(NULL);
+  int outcome = RONDO_SCHEDULE_RUNNING;
+  while (outcome == RONDO_SCHEDULE_RUNNING && !atomic_load_explicit(&stop, memory_order_relaxed)) {
+    outcome = rondo_schedule_machine_run(m, EVENTS_A_TURN);
+    if (shows && time(NULL) - shown >= PROGRESS_SECONDS) {
+      shown = time(NULL);
+      progress_show(a, m);
+    }
+  }
+  if (shows) {
+    fputs("\r\033[K", stderr);
+  }
+  return outcome;
+}
+
+static void results_write(const struct arguments *a, const struct rondo_schedule_machine *m) {
+  struct rondo_schedule_report report;
+  struct rondo_sim_text text = {0};
+  rondo_schedule_report_init(&report, &a->job, m);
+  if (a->json) {
+    rondo_schedule_report_json(&text, &report);
+    output_write(a->json, &text);
+    rondo_sim_text_clear(&text);
+  }
+  if (a->csv) {
+    rondo_schedule_report_csv(&text, &report);
+    output_write(a->csv, &text);
+    rondo_sim_text_clear(&text);
+  }
+  if ((!a->json || strcmp(a->json, "-") != 0) && (!a->csv || strcmp(a->csv, "-") != 0)) {
+    rondo_schedule_report_text(&text, &report);
+    output_write("-", &text);
+  }
+  rondo_sim_text_fini(&text);
+  rondo_schedule_report_fini(&report);
+}
+
+int rondo_sim_schedule_main(int argc, char **argv) {
+  struct arguments a = {0};
+  struct rondo_sim_error error;
+  options_number();
+  rondo_schedule_job_init(&a.job);
+  argp_parse(&parser, argc, argv, 0, NULL, &a);
+  output_check(a.json);
+  output_check(a.csv);
+  struct rondo_schedule_machine *m = rondo_schedule_job_make(&a.job, &error);
+  if (!m) {
+    command_fail(EX_USAGE, error.text);
+  }
+  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  int outcome = job_run(&a, m);
+  results_write(&a, m);
+  rondo_schedule_machine_destroy(m);
+  rondo_schedule_job_fini(&a.job);
+  return outcome == RONDO_SCHEDULE_DONE       ? 0
+         : outcome == RONDO_SCHEDULE_DEADLOCK ? EXIT_DEADLOCK
+                                              : EXIT_INTERRUPTED;
+}

@@ -1,0 +1,268 @@
+#include "sim/schedule/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "daemon/plan/build.h"
+#include <rondo/rondo.h>
+
+#define MOST_LISTED 20u // collectives in the text
+
+// ------------------------------------------------------------------ quantiles ---
+
+static int compare_ns(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+// Sorts the times. The q-quantile is the smallest that is not below a part q of them.
+static struct rondo_schedule_quantiles quantiles_of(uint64_t *ns, uint64_t count) {
+  struct rondo_schedule_quantiles q = {.count = count};
+  if (count == 0) {
+    return q;
+  }
+  qsort(ns, count, sizeof *ns, compare_ns);
+  for (uint64_t i = 0; i < count; i++) {
+    q.mean_ns += (double)ns[i] / (double)count;
+  }
+  q.least_ns = ns[0];
+  q.median_ns = ns[(count - 1) / 2];
+  q.p90_ns = ns[(count * 9 + 9) / 10 - 1];
+  q.p99_ns = ns[(count * 99 + 99) / 100 - 1];
+  q.most_ns = ns[count - 1];
+  return q;
+}
+
+void rondo_schedule_report_init(struct rondo_schedule_report *r,
+                                const struct rondo_schedule_job *job,
+                                const struct rondo_schedule_machine *m) {
+  uint64_t count, collectives = job->collectives;
+  const struct rondo_schedule_ended *ended = rondo_schedule_machine_ended(m, &count);
+  uint64_t *ns = rondo_sim_calloc(count, sizeof *ns);
+  uint64_t *first = rondo_sim_calloc(collectives + 1, sizeof *first);
+  *r = (struct rondo_schedule_report){.job = job,
+                                      .totals = rondo_schedule_machine_totals(m),
+                                      .now_ns = rondo_schedule_machine_now_ns(m)};
+  r->by_collective = rondo_sim_calloc(collectives, sizeof *r->by_collective);
+  for (uint64_t i = 0; i < count; i++) {
+    first[ended[i].collective + 1]++;
+  }
+  for (uint64_t i = 0; i < collectives; i++) {
+    first[i + 1] += first[i];
+  }
+  for (uint64_t i = 0; i < count; i++) {
+    ns[first[ended[i].collective]++] = ended[i].ended_ns - ended[i].submitted_ns;
+  }
+  for (uint64_t i = collectives; i > 0; i--) { // each entry has moved to the next one's begin
+    uint64_t begin = i > 1 ? first[i - 2] : 0;
+    r->by_collective[i - 1] = quantiles_of(&ns[begin], first[i - 1] - begin);
+  }
+  r->latency = quantiles_of(ns, count);
+  uint64_t runs = (uint64_t)job->settings.rank_count * collectives;
+  if (r->totals.makespan_ns) {
+    r->bus_gb_s = rondo_schedule_job_bus_bytes(job) * (double)count / (double)runs /
+                  (double)r->totals.makespan_ns;
+  }
+  free(ns);
+  free(first);
+}
+
+void rondo_schedule_report_fini(struct rondo_schedule_report *r) { free(r->by_collective); }
+
+const char *rondo_schedule_outcome_name(int outcome) {
+  static const char *const names[] = {"interrupted", "done", "deadlock", "interrupted"};
+  return names[outcome];
+}
+
+static const char *const reason_names[RONDO_SCHEDULE_REASONS] = {"no_data", "no_credit", "no_work"};
+static const char *const class_names[RONDO_SCHEDULE_CLASSES] = {"inside", "outside"};
+
+static double mean_of(uint64_t sum, uint64_t count) {
+  return count ? (double)sum / (double)count : 0;
+}
+
+// ----------------------------------------------------------------------- JSON ---
+
+static json_t *ns_json(uint64_t ns) { return json_real((double)ns / 1e3); }
+
+static json_t *quantiles_json(const struct rondo_schedule_quantiles *q) {
+  return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "count", (json_int_t)q->count, "least",
+                   ns_json(q->least_ns), "median", ns_json(q->median_ns), "p90", ns_json(q->p90_ns),
+                   "p99", ns_json(q->p99_ns), "most", ns_json(q->most_ns), "mean",
+                   q->mean_ns / 1e3);
+}
+
+static json_t *traffic_json(const struct rondo_schedule_totals *t) {
+  json_t *all = json_object();
+  for (uint32_t i = 0; i < RONDO_SCHEDULE_CLASSES; i++) {
+    json_object_set_new(all, class_names[i],
+                        json_pack("{s:I, s:I}", "messages", (json_int_t)t->traffic[i].messages,
+                                  "bytes", (json_int_t)t->traffic[i].bytes));
+  }
+  json_object_set_new(all, "most_bytes_of_a_rank", json_integer((json_int_t)t->most_rank_bytes));
+  return all;
+}
+
+static json_t *path_json(const struct rondo_schedule_path *p) {
+  return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o}", "messages", (int)p->messages, "latency_us",
+                   ns_json(p->latency_ns), "transfer_us", ns_json(p->transfer_ns), "link_us",
+                   ns_json(p->link_ns), "block_us", ns_json(p->block_ns), "other_us",
+                   ns_json(p->other_ns));
+}
+
+static json_t *scheduler_json(const struct rondo_schedule_totals *t) {
+  json_t *blocked = json_object();
+  for (uint32_t i = 0; i < RONDO_SCHEDULE_REASONS; i++) {
+    json_object_set_new(blocked, reason_names[i], ns_json(t->blocked_ns[i]));
+  }
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:o}", "steps", (json_int_t)t->steps,
+                   "primitives", (json_int_t)t->primitives, "preemptions",
+                   (json_int_t)t->preemptions, "loads", (json_int_t)t->loads, "saves",
+                   (json_int_t)t->saves, "quits", (json_int_t)t->quits, "queue_mean",
+                   mean_of(t->queue_sum, t->queue_samples), "queue_most", (int)t->queue_most,
+                   "blocked_us", blocked);
+}
+
+static json_t *job_json(const struct rondo_schedule_job *j) {
+  return json_pack(
+      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I}", "op",
+      rondo_kind_name(j->shape.kind), "algorithm", rondo_plan_algorithm_name(j->shape.algorithm),
+      "why", rondo_plan_rule_name(j->rule), "bytes", (json_int_t)j->shape.bytes, "ranks",
+      (json_int_t)j->settings.rank_count, "machines", (json_int_t)j->machines, "collectives",
+      (json_int_t)j->collectives, "iterations", (json_int_t)j->settings.iterations, "orders",
+      j->settings.shuffles ? "random" : "one", "preempts",
+      j->settings.policy.budget != RONDO_BUDGET_NEVER, "seed", (json_int_t)j->settings.seed);
+}
+
+void rondo_schedule_report_json(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
+  json_t *collectives = json_array();
+  for (uint64_t i = 0; i < r->job->collectives; i++) {
+    json_array_append_new(collectives, quantiles_json(&r->by_collective[i]));
+  }
+  json_t *root =
+      json_pack("{s:s, s:o, s:s, s:o, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "schema",
+                "rondo-schedule-1", "job", job_json(r->job), "outcome",
+                rondo_schedule_outcome_name(r->totals.outcome), "makespan_us",
+                ns_json(r->totals.makespan_ns), "busbw_GBps", r->bus_gb_s, "runs",
+                (json_int_t)r->totals.runs, "runs_ended", (json_int_t)r->totals.runs_ended,
+                "events", (json_int_t)r->totals.events, "latency_us", quantiles_json(&r->latency),
+                "scheduler", scheduler_json(&r->totals), "traffic", traffic_json(&r->totals),
+                "critical_path", path_json(&r->totals.path), "collectives", collectives);
+  char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+  rondo_sim_text_add(t, "%s\n", text ? text : "");
+  free(text);
+  json_decref(root);
+}
+
+// ------------------------------------------------------------------------ CSV ---
+
+void rondo_schedule_report_csv(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
+  rondo_sim_text_add(t, "collective,runs,least_us,median_us,p90_us,p99_us,most_us,mean_us\n");
+  for (uint64_t i = 0; i <= r->job->collectives; i++) {
+    bool is_all = i == r->job->collectives;
+    const struct rondo_schedule_quantiles *q = is_all ? &r->latency : &r->by_collective[i];
+    char name[24] = "all";
+    if (!is_all) {
+      snprintf(name, sizeof name, "%" PRIu64, i);
+    }
+    rondo_sim_text_add(t, "%s,%" PRIu64 ",%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", name, q->count,
+                       (double)q->least_ns / 1e3, (double)q->median_ns / 1e3,
+                       (double)q->p90_ns / 1e3, (double)q->p99_ns / 1e3, (double)q->most_ns / 1e3,
+                       q->mean_ns / 1e3);
+  }
+}
+
+// ----------------------------------------------------------------------- text ---
+
+static void time_add(struct rondo_sim_text *t, const char *what, uint64_t ns) {
+  rondo_sim_text_add(t, "  %-20s %14.3f us\n", what, (double)ns / 1e3);
+}
+
+static void count_add(struct rondo_sim_text *t, const char *what, uint64_t count) {
+  rondo_sim_text_add(t, "  %-20s %14" PRIu64 "\n", what, count);
+}
+
+static void quantiles_add(struct rondo_sim_text *t, const char *what,
+                          const struct rondo_schedule_quantiles *q) {
+  rondo_sim_text_add(t, "  %-12s %9" PRIu64 " %12.3f %12.3f %12.3f %12.3f %12.3f\n", what, q->count,
+                     (double)q->least_ns / 1e3, (double)q->median_ns / 1e3, (double)q->p90_ns / 1e3,
+                     (double)q->p99_ns / 1e3, (double)q->most_ns / 1e3);
+}
+
+static void latencies_add(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
+  rondo_sim_text_add(t, "latency of a run, from submission to end, in us\n");
+  rondo_sim_text_add(t, "  %-12s %9s %12s %12s %12s %12s %12s\n", "collective", "runs", "least",
+                     "median", "p90", "p99", "most");
+  for (uint64_t i = 0; i < r->job->collectives && r->job->collectives > 1; i++) {
+    char name[24];
+    if (i == MOST_LISTED) {
+      rondo_sim_text_add(t, "  ... (--csv and --json have all)\n");
+      break;
+    }
+    snprintf(name, sizeof name, "%" PRIu64, i);
+    quantiles_add(t, name, &r->by_collective[i]);
+  }
+  quantiles_add(t, "all", &r->latency);
+}
+
+static void scheduler_add(struct rondo_sim_text *t, const struct rondo_schedule_totals *x) {
+  rondo_sim_text_add(t, "blocks, all together\n");
+  count_add(t, "steps", x->steps);
+  count_add(t, "primitives", x->primitives);
+  count_add(t, "preemptions", x->preemptions);
+  count_add(t, "context loads", x->loads);
+  count_add(t, "context saves", x->saves);
+  count_add(t, "quits", x->quits);
+  rondo_sim_text_add(t, "  %-20s %14.2f (most %" PRIu32 ")\n", "queue at a fetch",
+                     mean_of(x->queue_sum, x->queue_samples), x->queue_most);
+  time_add(t, "waited for data", x->blocked_ns[RONDO_SCHEDULE_NO_DATA]);
+  time_add(t, "waited for a credit", x->blocked_ns[RONDO_SCHEDULE_NO_CREDIT]);
+  time_add(t, "waited for work", x->blocked_ns[RONDO_SCHEDULE_NO_WORK]);
+}
+
+static void path_add(struct rondo_sim_text *t, const struct rondo_schedule_path *p) {
+  rondo_sim_text_add(t, "critical path, to the last completion\n");
+  count_add(t, "messages", p->messages);
+  time_add(t, "latency", p->latency_ns);
+  time_add(t, "transfer", p->transfer_ns);
+  time_add(t, "waiting for a link", p->link_ns);
+  time_add(t, "steps of blocks", p->block_ns);
+  time_add(t, "program", p->other_ns);
+}
+
+static void headline_add(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
+  const struct rondo_schedule_job *j = r->job;
+  const struct rondo_schedule_totals *x = &r->totals;
+  rondo_sim_text_add(
+      t,
+      "%" PRIu64 " x %s of %" PRIu64 " B by %s, %" PRIu32 " ranks on %" PRIu64 " machine%s%s%s\n",
+      j->collectives, rondo_kind_name(j->shape.kind), j->shape.bytes,
+      rondo_plan_algorithm_name(j->shape.algorithm), j->settings.rank_count, j->machines,
+      j->machines > 1 ? "s" : "", j->settings.shuffles ? ", each in an order of its own" : "",
+      j->settings.policy.budget == RONDO_BUDGET_NEVER ? ", without preemption" : "");
+  rondo_sim_text_add(t, "outcome: %s\n", rondo_schedule_outcome_name(x->outcome));
+  time_add(t, "makespan", x->makespan_ns);
+  rondo_sim_text_add(t, "  %-20s %14.3f GB/s\n", "bus bandwidth", r->bus_gb_s);
+  rondo_sim_text_add(t, "  %-20s %14" PRIu64 " of %" PRIu64 "\n", "runs that ended", x->runs_ended,
+                     (uint64_t)j->settings.rank_count * j->collectives * j->settings.iterations);
+}
+
+void rondo_schedule_report_text(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
+  const struct rondo_schedule_totals *x = &r->totals;
+  headline_add(t, r);
+  latencies_add(t, r);
+  scheduler_add(t, x);
+  rondo_sim_text_add(t, "messages\n");
+  for (uint32_t i = 0; i < RONDO_SCHEDULE_CLASSES; i++) {
+    if (x->traffic[i].messages) {
+      rondo_sim_text_add(t, "  %-20s %14" PRIu64 " (%" PRIu64 " B)\n",
+                         i == RONDO_SCHEDULE_INSIDE ? "inside a machine" : "between machines",
+                         x->traffic[i].messages, x->traffic[i].bytes);
+    }
+  }
+  count_add(t, "most B of one rank", x->most_rank_bytes);
+  path_add(t, &x->path);
+}
