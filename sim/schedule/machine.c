@@ -834,9 +834,11 @@ int rondo_schedule_machine_standing(const struct rondo_schedule_machine *m, uint
                                     uint32_t collective) {
   const struct member *member = member_of(m, rank, collective);
   const struct rondo_block *b = &m->ranks[rank].block;
-  if (member->runs_submitted == member->runs_ended) {
-    return member->runs_ended > m->ranks[rank].iteration ? RONDO_SCHEDULE_ENDED
-                                                         : RONDO_SCHEDULE_NOT_SUBMITTED;
+  if (member->runs_ended > m->ranks[rank].iteration) {
+    return RONDO_SCHEDULE_ENDED;
+  }
+  if (member->runs_submitted == member->runs_ended) { // calls that find the SQ full are queued, too
+    return m->ranks[rank].sq_is_full ? RONDO_SCHEDULE_QUEUED : RONDO_SCHEDULE_NOT_SUBMITTED;
   }
   bool is_queued = false;
   for (uint32_t i = 0; i < b->queue.count; i++) {

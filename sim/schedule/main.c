@@ -19,13 +19,15 @@
 #define EXIT_DEADLOCK 10 // as rondo-sim analyse says it
 #define EXIT_INTERRUPTED 130
 #define EVENTS_A_TURN (1u << 20) // between two looks at the clock and for an interrupt
-#define PROGRESS_SECONDS 2
+#define PROGRESS_SECONDS 1
 
 enum option_key {
   KEY_SETTING = 256, // an option of rondo_schedule_job_set
   KEY_NO_PREEMPTION,
   KEY_JSON,
   KEY_CSV,
+  KEY_SVG,
+  KEY_DOT,
   KEY_PROGRESS,
   KEY_FIRST_SETTING // + place in `options`
 };
@@ -80,6 +82,8 @@ static struct argp_option options[] = {
     {"seed", KEY_SETTING, "N", 0, "of orders and jitter (1)", 0},
     {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL, "the results as JSON", 0},
     {"csv", KEY_CSV, "FILE", OPTION_ARG_OPTIONAL, "latencies by collective as CSV", 0},
+    {"svg", KEY_SVG, "FILE", 0, "the cycle of a deadlock as a drawing", 0},
+    {"dot", KEY_DOT, "FILE", 0, "the cycle of a deadlock for Graphviz", 0},
     {"progress", KEY_PROGRESS, 0, 0, "show progress even if the error output is no terminal", 0},
     {"quiet", 'q', 0, 0, "no progress", 0},
     {0},
@@ -87,7 +91,7 @@ static struct argp_option options[] = {
 
 struct arguments {
   struct rondo_schedule_job job;
-  const char *json, *csv;
+  const char *json, *csv, *svg, *dot;
   int progress; // 1 always, 0 on a terminal, -1 never
 };
 
@@ -96,6 +100,11 @@ static atomic_int stop;
 static void on_interrupt(int number) {
   (void)number;
   atomic_store_explicit(&stop, 1, memory_order_relaxed);
+}
+
+__attribute__((noreturn)) static void command_fail(int code, const char *text) {
+  fprintf(stderr, "rondo-sim schedule: %s\n", text);
+  exit(code);
 }
 
 static void options_number(void) {
@@ -111,7 +120,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   struct rondo_sim_error error;
   if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + 1000) {
     if (!rondo_schedule_job_set(&a->job, options[key - KEY_FIRST_SETTING].name, arg, &error)) {
-      argp_error(state, "%s", error.text);
+      command_fail(EX_USAGE, error.text);
     }
     return 0;
   }
@@ -125,6 +134,12 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   case KEY_CSV:
     a->csv = arg ? arg : "-";
     break;
+  case KEY_SVG:
+    a->svg = arg;
+    break;
+  case KEY_DOT:
+    a->dot = arg;
+    break;
   case KEY_PROGRESS:
     a->progress = 1;
     break;
@@ -132,8 +147,8 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
     a->progress = -1;
     break;
   case ARGP_KEY_ARG:
-    argp_error(state, "\"%s\" is no option", arg);
-    break;
+    rondo_sim_refuse(&error, "\"%s\" is no option", arg);
+    command_fail(EX_USAGE, error.text);
   default:
     return ARGP_ERR_UNKNOWN;
   }
@@ -150,11 +165,6 @@ static const struct argp parser = {
         "nanosecond. An interrupted run prints what is known by then and exits with 130; a "
         "deadlock exits with 10. docs/simulator.md describes the model and all options.",
 };
-
-__attribute__((noreturn)) static void command_fail(int code, const char *text) {
-  fprintf(stderr, "rondo-sim schedule: %s\n", text);
-  exit(code);
-}
 
 static void output_check(const char *path) {
   if (path && strcmp(path, "-") != 0 && rondo_sim_text_may_save(path) != 0) {
@@ -200,8 +210,13 @@ static int job_run(const struct arguments *a, struct rondo_schedule_machine *m) 
 
 static void results_write(const struct arguments *a, const struct rondo_schedule_machine *m) {
   struct rondo_schedule_report report;
+  struct rondo_schedule_story story = {0};
   struct rondo_sim_text text = {0};
   rondo_schedule_report_init(&report, &a->job, m);
+  if (report.totals.outcome == RONDO_SCHEDULE_DEADLOCK &&
+      rondo_schedule_explain(&a->job, m, &story)) {
+    report.story = &story;
+  }
   if (a->json) {
     rondo_schedule_report_json(&text, &report);
     output_write(a->json, &text);
@@ -216,7 +231,14 @@ static void results_write(const struct arguments *a, const struct rondo_schedule
     rondo_schedule_report_text(&text, &report);
     output_write("-", &text);
   }
+  if (a->svg && story.is_cycle) {
+    output_write(a->svg, &story.svg);
+  }
+  if (a->dot && story.is_cycle) {
+    output_write(a->dot, &story.dot);
+  }
   rondo_sim_text_fini(&text);
+  rondo_schedule_story_fini(&story);
   rondo_schedule_report_fini(&report);
 }
 
@@ -228,6 +250,8 @@ int rondo_sim_schedule_main(int argc, char **argv) {
   argp_parse(&parser, argc, argv, 0, NULL, &a);
   output_check(a.json);
   output_check(a.csv);
+  output_check(a.svg);
+  output_check(a.dot);
   struct rondo_schedule_machine *m = rondo_schedule_job_make(&a.job, &error);
   if (!m) {
     command_fail(EX_USAGE, error.text);

@@ -151,6 +151,9 @@ void rondo_schedule_report_json(struct rondo_sim_text *t, const struct rondo_sch
                 "events", (json_int_t)r->totals.events, "latency_us", quantiles_json(&r->latency),
                 "scheduler", scheduler_json(&r->totals), "traffic", traffic_json(&r->totals),
                 "critical_path", path_json(&r->totals.path), "collectives", collectives);
+  if (r->story) {
+    json_object_set_new(root, "deadlock", json_loads(rondo_sim_text_str(&r->story->json), 0, NULL));
+  }
   char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
   rondo_sim_text_add(t, "%s\n", text ? text : "");
   free(text);
@@ -265,4 +268,10 @@ void rondo_schedule_report_text(struct rondo_sim_text *t, const struct rondo_sch
   }
   count_add(t, "most B of one rank", x->most_rank_bytes);
   path_add(t, &x->path);
+  if (r->story) {
+    rondo_sim_text_add(t, "\nthe deadlock, as rondo-sim analyse sees it\n%s",
+                       rondo_sim_text_str(&r->story->text));
+  } else if (x->outcome == RONDO_SCHEDULE_DEADLOCK) {
+    rondo_sim_text_add(t, "\nthe deadlock is too large to be explained: take fewer ranks\n");
+  }
 }

@@ -3,6 +3,7 @@
 #define RONDO_SIM_SCHEDULE_REPORT_H
 
 #include "sim/common/text.h"
+#include "sim/schedule/explain.h"
 #include "sim/schedule/job.h"
 
 struct rondo_schedule_quantiles {
@@ -18,6 +19,7 @@ struct rondo_schedule_report {
   // From submission to end of a run: on all ranks together, and by collective.
   struct rondo_schedule_quantiles latency;
   struct rondo_schedule_quantiles *by_collective;
+  const struct rondo_schedule_story *story; // of a deadlock; null: none, or too large to explain
 };
 
 void rondo_schedule_report_init(struct rondo_schedule_report *r,

@@ -1,0 +1,116 @@
+"""The command line of rondo-sim schedule: its results, its errors, and how it is interrupted."""
+
+import csv
+import io
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+
+COMMAND = sys.argv[1:] + ["schedule"]
+DISORDER = "--ranks 8 --collectives 12 --orders random --bytes 64KiB"
+
+
+def run(arguments, rc=0):
+    """Runs the command and returns what it prints."""
+    done = subprocess.run(COMMAND + arguments.split(), capture_output=True, text=True, check=False)
+    assert done.returncode == rc, (arguments, done)
+    return done.stdout if rc in (0, 10) else done.stderr
+
+
+def check_results():
+    """All forms say the same, and equal options give equal bits."""
+    text = run(DISORDER + " --json")
+    found = json.loads(text)
+    assert run(DISORDER + " --json") == text
+    assert found["outcome"] == "done" and found["runs_ended"] == 8 * 12, found
+    assert found["makespan_us"] == max(c["most"] for c in found["collectives"]), found
+    assert found["traffic"]["outside"]["messages"] == 0, found["traffic"]
+    path = found["critical_path"]
+    assert abs(sum(path[k] for k in path if k.endswith("_us")) - found["makespan_us"]) < 0.01, path
+    rows = list(csv.DictReader(io.StringIO(run(DISORDER + " --csv"))))
+    assert [row["collective"] for row in rows] == [str(i) for i in range(12)] + ["all"], rows
+    assert float(rows[-1]["most_us"]) == found["makespan_us"], rows[-1]
+    assert f"{found['makespan_us']:.3f} us" in run(DISORDER)
+    busbw = json.loads(run("--ranks 4 --bytes 1000000 --algo ring --latency 0 --bandwidth 1GB/s "
+                           "--slot-bytes 1GiB --json"))["busbw_GBps"]
+    assert abs(busbw - 1) < 0.001, busbw  # the bandwidth of the links
+    machines = json.loads(run("--ranks 16 --machines 4 --bytes 1MiB --algo chain+ring --json"))
+    assert machines["traffic"]["outside"]["bytes"] == 2 * 3 * 2**20, machines["traffic"]
+
+
+def check_deadlock():
+    """A deadlock is explained with its cycle."""
+    with tempfile.TemporaryDirectory() as folder:
+        drawings = f" --svg {folder}/c.svg --dot {folder}/c.dot"
+        text = run(DISORDER + " --no-preemption" + drawings, 10)
+        assert "CIRCULAR WAIT" in text and "outcome: deadlock" in text, text
+        with open(folder + "/c.svg", encoding="utf-8") as svg:
+            assert "<svg" in svg.read()
+        with open(folder + "/c.dot", encoding="utf-8") as dot:
+            assert "digraph" in dot.read()
+    found = json.loads(run(DISORDER + " --no-preemption --json", 10))
+    assert found["deadlock"]["verdict"] == "circular_wait", found["deadlock"]
+    assert run(DISORDER.replace("random", "one") + " --no-preemption")
+
+
+def check_refusals():
+    """Each mistake is one line that names the option."""
+    for arguments, what in (
+        ("--ranks 0", "ranks"),
+        ("--ranks 131073", "ranks"),
+        ("--ranks 3 --machines 2", "machines"),
+        ("--op sum", "op"),
+        ("--algo best", "algo"),
+        ("--op barrier --algo ring", "barrier has no plan by the algorithm ring"),
+        ("--op send_recv --ranks 3", "send_recv"),
+        ("--bytes 1.5", "bytes"),
+        ("--latency 3", "latency"),
+        ("--bandwidth 3", "bandwidth"),
+        ("--loggp 1,2,3", "loggp"),
+        ("--late-rank 8=1ms", "late-rank"),
+        ("--slow-rank 1=x", "slow-rank"),
+        ("--slots 3", "slots"),
+        ("--root 8 --op reduce", "root"),
+        ("--orders none", "orders"),
+        ("--max-budget 1ns", "budgets"),
+        ("--collectives 16385", "collectives"),
+        ("job.json", "job.json"),
+    ):
+        found = run(arguments, 64)
+        assert re.fullmatch(f"rondo-sim schedule: .*{re.escape(what)}.*\n", found), found
+    assert "/nowhere/x" in run("--json=/nowhere/x", 73)
+
+
+def check_interrupt():
+    """Ctrl-C gives what is known by then."""
+    arguments = "--ranks 512 --collectives 200 --orders random --bytes 1MiB --progress --json"
+    with subprocess.Popen(COMMAND + arguments.split(), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        shown = b""
+        while b"events" not in shown:
+            shown += os.read(process.stderr.fileno(), 1000)
+        process.send_signal(signal.SIGINT)
+        text = process.communicate()[0]
+    found = json.loads(text)
+    assert process.returncode == 130 and found["outcome"] == "interrupted", process.returncode
+    assert found["events"] > 0 and found["runs_ended"] < found["runs"] == 512 * 200, found
+
+
+def check_scale():
+    """100,000 ranks fit in 2 GiB."""
+    found = json.loads(run("--ranks 100000 --op all_reduce --algo recursive --bytes 8 --json"))
+    assert found["runs_ended"] == 100000 and found["critical_path"]["messages"] >= 17, found
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20
+
+
+check_results()
+check_deadlock()
+check_refusals()
+check_interrupt()
+if "RONDO_TEST_REDUCED" not in os.environ:
+    check_scale()
