@@ -6,6 +6,7 @@
 
 #include "daemon/plan/cost.h"
 #include "sim/schedule/machine.h"
+#include "sim/schedule/program.h"
 
 // A rank that begins late, or computes slowly.
 struct rondo_schedule_exception {
@@ -14,20 +15,35 @@ struct rondo_schedule_exception {
   double value; // nanoseconds, or a factor
 };
 
+struct rondo_schedule_layout_entry {
+  struct rondo_schedule_layout *layout;
+};
+
+struct rondo_schedule_topology_entry {
+  struct rondo_plan_topology *topology;
+};
+
 struct rondo_schedule_job {
   struct rondo_schedule_settings settings;
-  struct rondo_schedule_shape shape; // of all its collectives
-  int rule;                          // why this algorithm: enum rondo_plan_rule
-  uint64_t collectives, machines;
+  struct rondo_schedule_statement basic; // what options say of collectives
+  char program[256];                     // as it was given; "": the basic statement alone
+  struct rondo_schedule_statements statements;
+  uint32_t machines, slot_bytes, slot_count;
   int inner_link;                                           // enum rondo_cost_link
-  bool has_links;                                           // the options say what they cost
+  bool has_ranks, has_links;                                // the options say so
   struct rondo_schedule_link links[RONDO_SCHEDULE_CLASSES]; // by link class
   struct rondo_schedule_exception *exceptions;
   uint32_t exception_count, exception_capacity;
-  bool has_algorithm;
   char algorithm[32]; // as it was given
-  struct rondo_plan_topology *topology;
-  struct rondo_schedule_layout *layout;
+  // What is made of it.
+  struct rondo_schedule_layout_entry *layouts;
+  uint32_t layout_count, layout_capacity;
+  struct rondo_schedule_topology_entry *topologies; // of groups, one for each digest
+  uint32_t topology_count, topology_capacity;
+  uint32_t **members; // by group, of those that are not all ranks
+  uint32_t member_count, member_capacity;
+  double
+      bus_bytes; // of an iteration, as nccl-tests counts them for the bus bandwidth, for each rank
 };
 
 void rondo_schedule_job_init(struct rondo_schedule_job *job);
@@ -42,8 +58,9 @@ bool rondo_schedule_job_set(struct rondo_schedule_job *job, const char *name, co
 struct rondo_schedule_machine *rondo_schedule_job_make(struct rondo_schedule_job *job,
                                                        struct rondo_sim_error *error);
 
-// The bytes that all collectives of an iteration move, as nccl-tests counts them for the bus
-// bandwidth.
-double rondo_schedule_job_bus_bytes(const struct rondo_schedule_job *job);
+// The lines of a report: one for each copy of a statement. `copy`: set to the line's, from 0.
+uint32_t rondo_schedule_job_lines(const struct rondo_schedule_job *job);
+const struct rondo_schedule_statement *rondo_schedule_job_line(const struct rondo_schedule_job *job,
+                                                               uint32_t line, uint32_t *copy);
 
 #endif // RONDO_SIM_SCHEDULE_JOB_H

@@ -6,7 +6,8 @@
 // progress takes time; a block that is stuck steps again when something arrives for it or its
 // budget ends, so polls in between cost nothing.
 //
-//   rondo_schedule_machine_create -> _add (collectives) ... -> _run -> read -> _destroy
+//   rondo_schedule_machine_create -> _add (collectives), _call (programs) ... -> _run -> read ->
+//   _destroy
 //
 // Equal arguments give equal results, to the nanosecond. One machine at a time belongs to a thread.
 #ifndef RONDO_SIM_SCHEDULE_MACHINE_H
@@ -44,27 +45,44 @@ struct rondo_schedule_costs {
 
 struct rondo_schedule_settings {
   uint32_t rank_count, machine_ranks; // ranks of a machine; they follow each other
+  uint32_t interfaces; // of a machine: its ranks share their links to other machines in turn
   struct rondo_policy policy;
   uint64_t quit_period_ns, residency_ns;
   struct rondo_schedule_costs costs;
-  uint32_t iterations; // of the program; each begins when the rank has ended the one before
-  uint64_t compute_ns; // of a rank between two submissions
+  uint32_t iterations; // of the programs; each begins when the rank has ended the one before
   bool shuffles;       // each rank submits in an order of its own, another one in each iteration
   double jitter;       // latencies and compute times are up to this part longer
   uint64_t seed;
+};
+
+// A collective of the ranks `ranks`, by position; null: of all. `layout` and `ranks` must outlive
+// the machine. `line`: of the report, which collectives that are alike share.
+struct rondo_schedule_collective {
+  const struct rondo_schedule_layout *layout;
+  const uint32_t *ranks;
+  struct rondo_schedule_link links[RONDO_SCHEDULE_CLASSES]; // by link class
+  uint32_t line;
+};
+
+// A call of a rank's program: after computing for compute_ns it submits a run of the collective
+// and, if `waits`, goes on when the run has ended.
+struct rondo_schedule_call {
+  uint64_t compute_ns;
+  uint32_t collective; // number, in the order of rondo_schedule_machine_add
+  bool waits;
 };
 
 // The time that leads to the end of the run, as its last message says: what each part of it was.
 struct rondo_schedule_path {
   uint64_t latency_ns;  // messages on their way
   uint64_t transfer_ns; // bytes of messages on a link
-  uint64_t link_ns;     // messages waiting for their rank's link
+  uint64_t link_ns;     // messages waiting for a link
   uint64_t block_ns;    // steps of blocks
   uint64_t other_ns;    // programs: compute, late ranks
   uint32_t messages;
 };
 
-// Why blocks that held collectives did not move.
+// Why blocks did not move.
 enum rondo_schedule_reason {
   RONDO_SCHEDULE_NO_DATA = 0,
   RONDO_SCHEDULE_NO_CREDIT = 1,
@@ -85,14 +103,14 @@ struct rondo_schedule_ended {
 enum rondo_schedule_outcome {
   RONDO_SCHEDULE_RUNNING = 0,
   RONDO_SCHEDULE_DONE = 1,
-  RONDO_SCHEDULE_DEADLOCK = 2,   // runs are outstanding, and nothing will happen any more
-  RONDO_SCHEDULE_INTERRUPTED = 3 // by the caller
+  RONDO_SCHEDULE_DEADLOCK = 2 // runs are outstanding, and nothing will happen any more
 };
 
 struct rondo_schedule_totals {
   int outcome;          // enum rondo_schedule_outcome
   uint64_t makespan_ns; // of the last completion
-  uint64_t events, runs, runs_ended;
+  uint64_t events;
+  uint64_t runs, runs_submitted, runs_ended;                    // of all ranks and iterations
   uint64_t steps, primitives, preemptions, loads, saves, quits; // of all blocks
   uint64_t blocked_ns[RONDO_SCHEDULE_REASONS];                  // of all blocks
   uint64_t queue_sum, queue_samples; // length of the task queue when a run is fetched
@@ -106,12 +124,15 @@ struct rondo_schedule_machine;
 
 struct rondo_schedule_machine *
 rondo_schedule_machine_create(const struct rondo_schedule_settings *settings);
-void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m);
+void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m); // null is allowed
 
-// Adds a collective of all ranks. The layout must outlive the machine. `links`: by link class.
+// Adds a collective.
 void rondo_schedule_machine_add(struct rondo_schedule_machine *m,
-                                const struct rondo_schedule_layout *layout,
-                                const struct rondo_schedule_link *links);
+                                const struct rondo_schedule_collective *collective);
+
+// Adds a call to the rank's program. All calls of a rank are added before those of the next rank.
+void rondo_schedule_machine_call(struct rondo_schedule_machine *m, uint32_t rank,
+                                 const struct rondo_schedule_call *call);
 
 // A rank begins its program late, or takes `factor` times as long to compute.
 void rondo_schedule_machine_delay(struct rondo_schedule_machine *m, uint32_t rank, uint64_t ns);
@@ -120,24 +141,25 @@ void rondo_schedule_machine_slow(struct rondo_schedule_machine *m, uint32_t rank
 // Runs up to `events` events. Returns enum rondo_schedule_outcome.
 int rondo_schedule_machine_run(struct rondo_schedule_machine *m, uint64_t events);
 
-// What is known so far. Valid until the machine runs again.
+// What is known so far. Pointers are valid until the machine runs again.
 struct rondo_schedule_totals rondo_schedule_machine_totals(const struct rondo_schedule_machine *m);
 const struct rondo_schedule_ended *
 rondo_schedule_machine_ended(const struct rondo_schedule_machine *m, uint64_t *count);
 uint64_t rondo_schedule_machine_now_ns(const struct rondo_schedule_machine *m);
+const struct rondo_schedule_collective *
+rondo_schedule_machine_collective(const struct rondo_schedule_machine *m, uint32_t collective);
 
-// Where a rank stands with a collective, for the explanation of a deadlock.
+// Where a rank stands with a call of its program in this iteration.
 enum rondo_schedule_standing {
   RONDO_SCHEDULE_NOT_SUBMITTED = 0,
-  RONDO_SCHEDULE_QUEUED = 1,  // submitted, not begun
-  RONDO_SCHEDULE_STARTED = 2, // has moved data, or is the one that its block works on
+  RONDO_SCHEDULE_QUEUED = 1,  // submitted, not in the task queue
+  RONDO_SCHEDULE_STARTED = 2, // in the task queue
   RONDO_SCHEDULE_ENDED = 3
 };
-int rondo_schedule_machine_standing(const struct rondo_schedule_machine *m, uint32_t rank,
-                                    uint32_t collective);
+uint32_t rondo_schedule_machine_call_count(const struct rondo_schedule_machine *m, uint32_t rank);
 
-// The collective that a rank submits at a place of its program in this iteration.
-uint32_t rondo_schedule_machine_order(const struct rondo_schedule_machine *m, uint32_t rank,
-                                      uint32_t place);
+// `collective`: set to that of the call.
+int rondo_schedule_machine_standing(const struct rondo_schedule_machine *m, uint32_t rank,
+                                    uint32_t call, uint32_t *collective);
 
 #endif // RONDO_SIM_SCHEDULE_MACHINE_H

@@ -48,11 +48,17 @@ static struct argp_option options[] = {
     {"orders", KEY_SETTING, "NAME", 0, "one (default) for all ranks, or random: its own for each",
      0},
     {"iterations", KEY_SETTING, "N", 0, "how often (1)", 0},
-    {"compute", KEY_SETTING, "TIME", 0, "between two submissions of a rank (0)", 0},
+    {"compute", KEY_SETTING, "TIME", 0, "of a rank before each submission (0)", 0},
     {"late-rank", KEY_SETTING, "RANK=TIME", 0, "the rank begins so late; may be repeated", 0},
     {"slow-rank", KEY_SETTING, "RANK=X", 0, "the rank computes X times as long; may be repeated",
      0},
+    {"program", KEY_SETTING, "WHAT", 0,
+     "ddp: the gradients in buckets of 25 MiB; 3d:T,D,P: 3D parallelism with --collectives layers; "
+     "else a FILE. Default: --collectives alike",
+     0},
     {0, 0, 0, 0, "What messages cost (default: the cost model of the runtime):", 2},
+    {"interfaces", KEY_SETTING, "N", 0,
+     "of a machine to others, which its ranks share in turn (one for each rank)", 0},
     {"link", KEY_SETTING, "CLASS", 0,
      "inside a machine: thread, shared_memory (default), nvlink or network", 0},
     {"latency", KEY_SETTING, "TIME", 0, "of a message", 0},
@@ -166,15 +172,17 @@ static const struct argp parser = {
         "deadlock exits with 10. docs/simulator.md describes the model and all options.",
 };
 
+static bool is_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
+
 static void output_check(const char *path) {
-  if (path && strcmp(path, "-") != 0 && rondo_sim_text_may_save(path) != 0) {
+  if (path && !is_stdout(path) && rondo_sim_text_may_save(path) != 0) {
     fprintf(stderr, "rondo-sim schedule: %s: %s\n", path, strerror(errno));
     exit(EX_CANTCREAT);
   }
 }
 
 static void output_write(const char *path, const struct rondo_sim_text *text) {
-  if (strcmp(path, "-") == 0) {
+  if (is_stdout(path)) {
     fputs(rondo_sim_text_str(text), stdout);
   } else if (rondo_sim_text_save(text, path) != 0) {
     fprintf(stderr, "rondo-sim schedule: %s: %s\n", path, strerror(errno));
@@ -182,12 +190,10 @@ static void output_write(const char *path, const struct rondo_sim_text *text) {
   }
 }
 
-static void progress_show(const struct arguments *a, const struct rondo_schedule_machine *m) {
+static void progress_show(const struct rondo_schedule_machine *m) {
   struct rondo_schedule_totals t = rondo_schedule_machine_totals(m);
-  uint64_t runs =
-      (uint64_t)a->job.settings.rank_count * a->job.collectives * a->job.settings.iterations;
   fprintf(stderr, "\r%.3f ms of virtual time, %" PRIu64 " of %" PRIu64 " runs, %" PRIu64 " events ",
-          (double)rondo_schedule_machine_now_ns(m) / 1e6, t.runs_ended, runs, t.events);
+          (double)rondo_schedule_machine_now_ns(m) / 1e6, t.runs_ended, t.runs, t.events);
 }
 
 // Runs the job to its end, or until an interrupt.
@@ -199,7 +205,7 @@ static int job_run(const struct arguments *a, struct rondo_schedule_machine *m) 
     outcome = rondo_schedule_machine_run(m, EVENTS_A_TURN);
     if (shows && time(NULL) - shown >= PROGRESS_SECONDS) {
       shown = time(NULL);
-      progress_show(a, m);
+      progress_show(m);
     }
   }
   if (shows) {
@@ -227,7 +233,7 @@ static void results_write(const struct arguments *a, const struct rondo_schedule
     output_write(a->csv, &text);
     rondo_sim_text_clear(&text);
   }
-  if ((!a->json || strcmp(a->json, "-") != 0) && (!a->csv || strcmp(a->csv, "-") != 0)) {
+  if (!is_stdout(a->json) && !is_stdout(a->csv)) {
     rondo_schedule_report_text(&text, &report);
     output_write("-", &text);
   }

@@ -36,44 +36,50 @@ static struct rondo_schedule_quantiles quantiles_of(uint64_t *ns, uint64_t count
   return q;
 }
 
+static uint32_t line_of(const struct rondo_schedule_machine *m,
+                        const struct rondo_schedule_ended *ended) {
+  return rondo_schedule_machine_collective(m, ended->collective)->line;
+}
+
 void rondo_schedule_report_init(struct rondo_schedule_report *r,
                                 const struct rondo_schedule_job *job,
                                 const struct rondo_schedule_machine *m) {
-  uint64_t count, collectives = job->collectives;
+  uint64_t count;
+  uint32_t lines = rondo_schedule_job_lines(job);
   const struct rondo_schedule_ended *ended = rondo_schedule_machine_ended(m, &count);
   uint64_t *ns = rondo_sim_calloc(count, sizeof *ns);
-  uint64_t *first = rondo_sim_calloc(collectives + 1, sizeof *first);
+  uint64_t *first = rondo_sim_calloc(lines + (size_t)1, sizeof *first);
   *r = (struct rondo_schedule_report){.job = job,
                                       .totals = rondo_schedule_machine_totals(m),
-                                      .now_ns = rondo_schedule_machine_now_ns(m)};
-  r->by_collective = rondo_sim_calloc(collectives, sizeof *r->by_collective);
+                                      .now_ns = rondo_schedule_machine_now_ns(m),
+                                      .line_count = lines};
+  r->by_line = rondo_sim_calloc(lines, sizeof *r->by_line);
   for (uint64_t i = 0; i < count; i++) {
-    first[ended[i].collective + 1]++;
+    first[line_of(m, &ended[i]) + 1]++;
   }
-  for (uint64_t i = 0; i < collectives; i++) {
+  for (uint64_t i = 0; i < lines; i++) {
     first[i + 1] += first[i];
   }
   for (uint64_t i = 0; i < count; i++) {
-    ns[first[ended[i].collective]++] = ended[i].ended_ns - ended[i].submitted_ns;
+    ns[first[line_of(m, &ended[i])]++] = ended[i].ended_ns - ended[i].submitted_ns;
   }
-  for (uint64_t i = collectives; i > 0; i--) { // each entry has moved to the next one's begin
+  for (uint64_t i = lines; i > 0; i--) { // each entry has moved to the next one's begin
     uint64_t begin = i > 1 ? first[i - 2] : 0;
-    r->by_collective[i - 1] = quantiles_of(&ns[begin], first[i - 1] - begin);
+    r->by_line[i - 1] = quantiles_of(&ns[begin], first[i - 1] - begin);
   }
   r->latency = quantiles_of(ns, count);
-  uint64_t runs = (uint64_t)job->settings.rank_count * collectives;
   if (r->totals.makespan_ns) {
-    r->bus_gb_s = rondo_schedule_job_bus_bytes(job) * (double)count / (double)runs /
-                  (double)r->totals.makespan_ns;
+    r->bus_gb_s = job->bus_bytes * job->settings.iterations * (double)count /
+                  (double)r->totals.runs / (double)r->totals.makespan_ns;
   }
   free(ns);
   free(first);
 }
 
-void rondo_schedule_report_fini(struct rondo_schedule_report *r) { free(r->by_collective); }
+void rondo_schedule_report_fini(struct rondo_schedule_report *r) { free(r->by_line); }
 
 const char *rondo_schedule_outcome_name(int outcome) {
-  static const char *const names[] = {"interrupted", "done", "deadlock", "interrupted"};
+  static const char *const names[] = {"interrupted", "done", "deadlock"};
   return names[outcome];
 }
 
@@ -82,6 +88,23 @@ static const char *const class_names[RONDO_SCHEDULE_CLASSES] = {"inside", "outsi
 
 static double mean_of(uint64_t sum, uint64_t count) {
   return count ? (double)sum / (double)count : 0;
+}
+
+// The algorithm of a statement, which the runtime may have chosen.
+static const char *algorithm_of(const struct rondo_schedule_job *j,
+                                const struct rondo_schedule_statement *x) {
+  uint64_t bytes = x->kind == RONDO_BARRIER ? 0 : x->bytes;
+  if (x->algorithm != RONDO_SCHEDULE_CHOICE) {
+    return rondo_plan_algorithm_name(x->algorithm);
+  }
+  for (uint32_t i = 0; i < j->layout_count; i++) {
+    const struct rondo_schedule_shape *s = &j->layouts[i].layout->shape;
+    if (s->kind == x->kind && s->bytes == bytes && s->root == x->root &&
+        s->nranks == (x->size ? x->size : j->settings.rank_count)) {
+      return rondo_plan_algorithm_name(s->algorithm);
+    }
+  }
+  return "unknown";
 }
 
 // ----------------------------------------------------------------------- JSON ---
@@ -128,19 +151,38 @@ static json_t *scheduler_json(const struct rondo_schedule_totals *t) {
 
 static json_t *job_json(const struct rondo_schedule_job *j) {
   return json_pack(
-      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I}", "op",
-      rondo_kind_name(j->shape.kind), "algorithm", rondo_plan_algorithm_name(j->shape.algorithm),
-      "why", rondo_plan_rule_name(j->rule), "bytes", (json_int_t)j->shape.bytes, "ranks",
-      (json_int_t)j->settings.rank_count, "machines", (json_int_t)j->machines, "collectives",
-      (json_int_t)j->collectives, "iterations", (json_int_t)j->settings.iterations, "orders",
+      "{s:s, s:I, s:I, s:I, s:s, s:b, s:I}", "program", *j->program ? j->program : "one collective",
+      "ranks", (json_int_t)j->settings.rank_count, "machines", (json_int_t)j->machines,
+      "iterations", (json_int_t)j->settings.iterations, "orders",
       j->settings.shuffles ? "random" : "one", "preempts",
       j->settings.policy.budget != RONDO_BUDGET_NEVER, "seed", (json_int_t)j->settings.seed);
 }
 
+// "3", or "bucket 3" if the statement has a name.
+static void line_name(const struct rondo_schedule_report *r, uint32_t line, char name[64]) {
+  uint32_t copy;
+  const struct rondo_schedule_statement *x = rondo_schedule_job_line(r->job, line, &copy);
+  if (*x->name && x->copies == 1) {
+    snprintf(name, 64, "%s", x->name);
+  } else {
+    snprintf(name, 64, "%s%s%" PRIu32, x->name, *x->name ? " " : "", *x->name ? copy : line);
+  }
+}
+
+static json_t *line_json(const struct rondo_schedule_report *r, uint32_t line) {
+  uint32_t copy;
+  char name[64];
+  const struct rondo_schedule_statement *x = rondo_schedule_job_line(r->job, line, &copy);
+  line_name(r, line, name);
+  return json_pack("{s:s, s:s, s:s, s:I, s:o}", "name", name, "op", rondo_kind_name(x->kind),
+                   "algorithm", algorithm_of(r->job, x), "bytes", (json_int_t)x->bytes,
+                   "latency_us", quantiles_json(&r->by_line[line]));
+}
+
 void rondo_schedule_report_json(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
   json_t *collectives = json_array();
-  for (uint64_t i = 0; i < r->job->collectives; i++) {
-    json_array_append_new(collectives, quantiles_json(&r->by_collective[i]));
+  for (uint32_t i = 0; i < r->line_count; i++) {
+    json_array_append_new(collectives, line_json(r, i));
   }
   json_t *root =
       json_pack("{s:s, s:o, s:s, s:o, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "schema",
@@ -164,12 +206,12 @@ void rondo_schedule_report_json(struct rondo_sim_text *t, const struct rondo_sch
 
 void rondo_schedule_report_csv(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
   rondo_sim_text_add(t, "collective,runs,least_us,median_us,p90_us,p99_us,most_us,mean_us\n");
-  for (uint64_t i = 0; i <= r->job->collectives; i++) {
-    bool is_all = i == r->job->collectives;
-    const struct rondo_schedule_quantiles *q = is_all ? &r->latency : &r->by_collective[i];
-    char name[24] = "all";
+  for (uint64_t i = 0; i <= r->line_count; i++) {
+    bool is_all = i == r->line_count;
+    const struct rondo_schedule_quantiles *q = is_all ? &r->latency : &r->by_line[i];
+    char name[64] = "all";
     if (!is_all) {
-      snprintf(name, sizeof name, "%" PRIu64, i);
+      line_name(r, (uint32_t)i, name);
     }
     rondo_sim_text_add(t, "%s,%" PRIu64 ",%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", name, q->count,
                        (double)q->least_ns / 1e3, (double)q->median_ns / 1e3,
@@ -199,14 +241,14 @@ static void latencies_add(struct rondo_sim_text *t, const struct rondo_schedule_
   rondo_sim_text_add(t, "latency of a run, from submission to end, in us\n");
   rondo_sim_text_add(t, "  %-12s %9s %12s %12s %12s %12s %12s\n", "collective", "runs", "least",
                      "median", "p90", "p99", "most");
-  for (uint64_t i = 0; i < r->job->collectives && r->job->collectives > 1; i++) {
-    char name[24];
+  for (uint64_t i = 0; i < r->line_count && r->line_count > 1; i++) {
+    char name[64];
     if (i == MOST_LISTED) {
       rondo_sim_text_add(t, "  ... (--csv and --json have all)\n");
       break;
     }
-    snprintf(name, sizeof name, "%" PRIu64, i);
-    quantiles_add(t, name, &r->by_collective[i]);
+    line_name(r, (uint32_t)i, name);
+    quantiles_add(t, name, &r->by_line[i]);
   }
   quantiles_add(t, "all", &r->latency);
 }
@@ -239,18 +281,22 @@ static void path_add(struct rondo_sim_text *t, const struct rondo_schedule_path 
 static void headline_add(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
   const struct rondo_schedule_job *j = r->job;
   const struct rondo_schedule_totals *x = &r->totals;
-  rondo_sim_text_add(
-      t,
-      "%" PRIu64 " x %s of %" PRIu64 " B by %s, %" PRIu32 " ranks on %" PRIu64 " machine%s%s%s\n",
-      j->collectives, rondo_kind_name(j->shape.kind), j->shape.bytes,
-      rondo_plan_algorithm_name(j->shape.algorithm), j->settings.rank_count, j->machines,
-      j->machines > 1 ? "s" : "", j->settings.shuffles ? ", each in an order of its own" : "",
-      j->settings.policy.budget == RONDO_BUDGET_NEVER ? ", without preemption" : "");
+  for (uint32_t i = 0; i < j->statements.count && i < MOST_LISTED; i++) {
+    const struct rondo_schedule_statement *s = &j->statements.items[i];
+    rondo_sim_text_add(t, "%" PRIu32 " x %s of %" PRIu64 " B by %s", s->copies * s->times,
+                       rondo_kind_name(s->kind), s->bytes, algorithm_of(j, s));
+    rondo_sim_text_add(t, s->size ? " in groups of %" PRIu32 ", %" PRIu32 " apart\n" : "\n",
+                       s->size, s->stride);
+  }
+  rondo_sim_text_add(t, "%" PRIu32 " ranks on %" PRIu32 " machine%s%s%s\n", j->settings.rank_count,
+                     j->machines, j->machines > 1 ? "s" : "",
+                     j->settings.shuffles ? ", each in an order of its own" : "",
+                     j->settings.policy.budget == RONDO_BUDGET_NEVER ? ", without preemption" : "");
   rondo_sim_text_add(t, "outcome: %s\n", rondo_schedule_outcome_name(x->outcome));
   time_add(t, "makespan", x->makespan_ns);
   rondo_sim_text_add(t, "  %-20s %14.3f GB/s\n", "bus bandwidth", r->bus_gb_s);
   rondo_sim_text_add(t, "  %-20s %14" PRIu64 " of %" PRIu64 "\n", "runs that ended", x->runs_ended,
-                     (uint64_t)j->settings.rank_count * j->collectives * j->settings.iterations);
+                     x->runs);
 }
 
 void rondo_schedule_report_text(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {

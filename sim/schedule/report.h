@@ -16,9 +16,10 @@ struct rondo_schedule_report {
   struct rondo_schedule_totals totals;
   uint64_t now_ns; // virtual time
   double bus_gb_s; // GB/s, all ended iterations; 0: nothing has ended
-  // From submission to end of a run: on all ranks together, and by collective.
+  // From submission to end of a run: of all, and by line (rondo_schedule_job_line).
   struct rondo_schedule_quantiles latency;
-  struct rondo_schedule_quantiles *by_collective;
+  struct rondo_schedule_quantiles *by_line;
+  uint32_t line_count;
   const struct rondo_schedule_story *story; // of a deadlock; null: none, or too large to explain
 };
 

@@ -28,7 +28,8 @@ def check_results():
     found = json.loads(text)
     assert run(DISORDER + " --json") == text
     assert found["outcome"] == "done" and found["runs_ended"] == 8 * 12, found
-    assert found["makespan_us"] == max(c["most"] for c in found["collectives"]), found
+    assert found["makespan_us"] == max(
+        c["latency_us"]["most"] for c in found["collectives"]), found
     assert found["traffic"]["outside"]["messages"] == 0, found["traffic"]
     path = found["critical_path"]
     assert abs(sum(path[k] for k in path if k.endswith("_us")) - found["makespan_us"]) < 0.01, path
@@ -41,6 +42,43 @@ def check_results():
     assert abs(busbw - 1) < 0.001, busbw  # the bandwidth of the links
     machines = json.loads(run("--ranks 16 --machines 4 --bytes 1MiB --algo chain+ring --json"))
     assert machines["traffic"]["outside"]["bytes"] == 2 * 3 * 2**20, machines["traffic"]
+
+
+def check_programs():
+    """Generators and files of programs; each statement has its own groups."""
+    found = json.loads(run("--program ddp --bytes 100MiB --ranks 4 --compute 1ms --json"))
+    assert [c["name"] for c in found["collectives"]] == [f"bucket {i}" for i in range(4)], found
+    found = json.loads(run("--program 3d:4,2,2 --collectives 3 --compute 10us --json"))
+    assert found["job"]["ranks"] == 16 and found["runs_ended"] == 16 * 3 * 5, found
+    statement = {"op": "all_gather", "bytes": "1KiB", "size": 2, "stride": 4, "compute": "5us",
+                 "copies": 3, "times": 2, "wait": True, "algo": "ring", "name": "gather"}
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/program.json"
+
+        def run_file(content, rc=0):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content if isinstance(content, str) else json.dumps(content))
+            return run(f"--ranks 8 --latency 1us --program {path} --json", rc)
+
+        found = json.loads(run_file({"program": [statement, {"op": "barrier", "algo":
+                                                             "dissemination"}]}))
+        # Six times 5 us and a hop, then three rounds.
+        assert found["makespan_us"] == 6 * 6 + 3, found
+        assert [c["name"] for c in found["collectives"][:3]] == [f"gather {i}" for i in range(3)]
+        for content, what in (
+            ("{", "program.json:1: "),
+            ({"program": []}, "at least one statement"),
+            ({"program": [1]}, "statement 1 must be an object"),
+            ({"program": [statement, {"bites": 1}]}, 'statement 2: there is no key "bites"'),
+            ({"program": [{"bytes": -1}]}, 'the value of "bytes"'),
+            ({"program": [{"algo": "best"}]}, 'no algorithm "best"'),
+            ({"program": [{"size": 3}]}, "no groups of 3 that are 1 apart"),
+            ({"program": [{"size": 4, "stride": 4}]}, "no groups of 4 that are 4 apart"),
+        ):
+            refused = run_file(content, 64)
+            assert what in refused and refused.count("\n") == 1, refused
+    assert "must read 3d:T,D,P" in run("--program 3d:4,4", 64)
+    assert "for 8 ranks, not 9" in run("--program 3d:2,2,2 --ranks 9", 64)
 
 
 def check_deadlock():
@@ -109,6 +147,7 @@ def check_scale():
 
 
 check_results()
+check_programs()
 check_deadlock()
 check_refusals()
 check_interrupt()

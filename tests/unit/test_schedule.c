@@ -158,6 +158,56 @@ static void own_orders_deadlock_only_without_preemption(void **state) {
   }
 }
 
+// Four pairs of ranks on two machines, each with a message of a megabyte: a millisecond at 1 GB/s.
+static void ranks_share_the_interfaces_of_a_machine(void **state) {
+  (void)state;
+  static const struct {
+    const char *interfaces;
+    uint64_t ms;
+  } cells[] = {{"1", 4}, {"2", 2}, {"4", 1}, {"8", 1}};
+  for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+    struct rondo_schedule_job job;
+    const char *const settings[] = {
+        "op",    "send_recv", "bytes", "1MB",        "latency", "0",          "bandwidth",
+        "1GB/s", "machines",  "2",     "slot-bytes", "1GiB",    "interfaces", cells[i].interfaces,
+        END};
+    job_open(&job, settings);
+    job.basic.size = 2;
+    job.basic.stride = 4;
+    struct rondo_schedule_totals t = job_play(&job);
+    assert_int_equal(t.makespan_ns, cells[i].ms * 1000000);
+    assert_int_equal(t.traffic[RONDO_SCHEDULE_OUTSIDE].bytes, 4000000);
+    assert_int_equal(t.traffic[RONDO_SCHEDULE_INSIDE].messages, 0);
+  }
+}
+
+// Each layer has two all-reduces in a tensor group in both passes, and one of the gradients.
+static void three_d_programs_end_in_any_order(void **state) {
+  (void)state;
+  for (char seed[] = "1"; *seed <= '9'; ++*seed) {
+    struct rondo_schedule_totals t =
+        PLAY("program", "3d:4,2,2", "collectives", "6", "bytes", "64KiB", "compute", "20us",
+             "orders", "random", "iterations", "2", "seed", seed);
+    assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+    assert_int_equal(t.runs_ended, 16 * 2 * 6 * 5);
+    t = PLAY("program", "3d:4,2,2", "collectives", "6", "bytes", "64KiB", "compute", "20us",
+             "orders", "random", "iterations", "2", "seed", seed, "budget", "never");
+    assert_int_equal(t.outcome, RONDO_SCHEDULE_DEADLOCK);
+  }
+}
+
+// A collective has two runs in the daemon at most; the others wait for them in order.
+static void many_runs_of_one_collective_follow_each_other(void **state) {
+  (void)state;
+  struct rondo_schedule_job job;
+  const char *const settings[] = {"op", "barrier", "ranks", "2", "latency", "1us", END};
+  job_open(&job, settings);
+  job.basic.times = 50;
+  struct rondo_schedule_totals t = job_play(&job);
+  assert_int_equal(t.makespan_ns, 50000);
+  assert_int_equal(t.runs_ended, 100);
+}
+
 static void equal_seeds_give_equal_runs(void **state) {
   (void)state;
   struct rondo_schedule_totals t[3];
@@ -177,6 +227,9 @@ int main(void) {
       RONDO_NAMED_TEST("schedule", each_plan_takes_its_hops),
       RONDO_NAMED_TEST("schedule", a_late_rank_delays_all),
       RONDO_NAMED_TEST("schedule", own_orders_deadlock_only_without_preemption),
+      RONDO_NAMED_TEST("schedule", ranks_share_the_interfaces_of_a_machine),
+      RONDO_NAMED_TEST("schedule", three_d_programs_end_in_any_order),
+      RONDO_NAMED_TEST("schedule", many_runs_of_one_collective_follow_each_other),
       RONDO_NAMED_TEST("schedule", equal_seeds_give_equal_runs),
   };
   return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

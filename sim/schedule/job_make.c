@@ -1,0 +1,350 @@
+// Makes the machine of a job: groups, plans, costs of messages, and the programs of ranks.
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/plan/build.h"
+#include "sim/schedule/job.h"
+#include <rondo/rondo.h>
+
+#define MOST_COLLECTIVES 16384u // of a rank: its daemon's table
+
+// --------------------------------------------------------------------- groups ---
+
+static uint32_t size_of(const struct rondo_schedule_job *job,
+                        const struct rondo_schedule_statement *x) {
+  uint32_t all = job->settings.rank_count ? job->settings.rank_count : 1; // never 0
+  return x->size ? x->size : all;
+}
+
+static uint32_t group_count(const struct rondo_schedule_job *job,
+                            const struct rondo_schedule_statement *x) {
+  return job->settings.rank_count / size_of(job, x);
+}
+
+// The group of a rank. Groups of `size` ranks that are `stride` apart fill blocks of size × stride.
+static uint32_t group_of(const struct rondo_schedule_job *job,
+                         const struct rondo_schedule_statement *x, uint32_t rank) {
+  uint32_t stride = x->size ? x->stride : 1;
+  return rank / (size_of(job, x) * stride) * stride + rank % stride;
+}
+
+// The ranks of a group, by position; null: all ranks.
+static const uint32_t *group_make(struct rondo_schedule_job *job,
+                                  const struct rondo_schedule_statement *x, uint32_t group) {
+  uint32_t size = size_of(job, x), stride = x->stride;
+  if (size == job->settings.rank_count) {
+    return NULL;
+  }
+  uint32_t *ranks = rondo_sim_alloc(size * sizeof *ranks);
+  for (uint32_t i = 0; i < size; i++) {
+    ranks[i] = group / stride * size * stride + group % stride + i * stride;
+  }
+  RONDO_SIM_GROW(job->members, job->member_count, job->member_capacity, 16);
+  job->members[job->member_count++] = ranks;
+  return ranks;
+}
+
+// The topology of a group; null if it is on one machine. Groups that lie alike share one.
+static const struct rondo_plan_topology *topology_of(struct rondo_schedule_job *job,
+                                                     const uint32_t *ranks, uint32_t size) {
+  uint32_t per = job->settings.machine_ranks;
+  bool is_one_process = job->inner_link == RONDO_COST_THREAD, has_others = false;
+  struct rondo_plan_location *at = rondo_sim_calloc(size, sizeof *at);
+  for (uint32_t i = 0; i < size; i++) {
+    uint32_t rank = ranks ? ranks[i] : i, first = ranks ? ranks[0] : 0;
+    uint32_t ports = job->settings.interfaces < per ? job->settings.interfaces : per;
+    has_others |= rank / per != first / per;
+    at[i] = (struct rondo_plan_location){.machine = rank / per,
+                                         .process = is_one_process ? rank / per : rank,
+                                         .cores = per,
+                                         .ports = ports};
+  }
+  struct rondo_plan_topology *t = has_others ? rondo_plan_topology_create(at, size) : NULL;
+  free(at);
+  if (!t) {
+    return NULL;
+  }
+  for (uint32_t i = 0; i < job->topology_count; i++) {
+    if (job->topologies[i].topology->digest == t->digest &&
+        job->topologies[i].topology->nranks == size) {
+      rondo_plan_topology_destroy(t);
+      return job->topologies[i].topology;
+    }
+  }
+  RONDO_SIM_GROW(job->topologies, job->topology_count, job->topology_capacity, 16);
+  return job->topologies[job->topology_count++].topology = t;
+}
+
+// -------------------------------------------------------------------- layouts ---
+
+static struct rondo_cost_query query_of(const struct rondo_schedule_job *job,
+                                        const struct rondo_schedule_shape *shape, uint64_t bytes) {
+  struct rondo_cost_query q = {.kind = shape->kind, .nranks = shape->nranks, .bytes = bytes};
+  rondo_cost_query_place(&q, shape->topology);
+  q.inner = job->inner_link;
+  if (!shape->topology) {
+    q.link = job->inner_link;
+    q.cores = shape->nranks; // each rank has one
+  }
+  return q;
+}
+
+static bool shapes_are_equal(const struct rondo_schedule_shape *a,
+                             const struct rondo_schedule_shape *b) {
+  return a->kind == b->kind && a->algorithm == b->algorithm && a->nranks == b->nranks &&
+         a->root == b->root && a->bytes == b->bytes && a->topology == b->topology;
+}
+
+// The layout of a statement for a group of that topology. Null: refused.
+static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *job,
+                                                     const struct rondo_schedule_statement *x,
+                                                     const struct rondo_plan_topology *topology,
+                                                     struct rondo_sim_error *error) {
+  struct rondo_schedule_shape shape = {.kind = x->kind,
+                                       .algorithm = x->algorithm,
+                                       .nranks = size_of(job, x),
+                                       .root = x->root,
+                                       .bytes = x->kind == RONDO_BARRIER ? 0 : x->bytes,
+                                       .slot_bytes = job->slot_bytes,
+                                       .slot_count = job->slot_count,
+                                       .topology = topology};
+  if (x->algorithm == RONDO_SCHEDULE_CHOICE) {
+    struct rondo_cost_query q = query_of(job, &shape, shape.bytes);
+    shape.algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
+  }
+  for (uint32_t i = 0; i < job->layout_count; i++) {
+    if (shapes_are_equal(&job->layouts[i].layout->shape, &shape)) {
+      return job->layouts[i].layout;
+    }
+  }
+  struct rondo_schedule_layout *l = rondo_schedule_layout_create(&shape, error);
+  if (l) {
+    RONDO_SIM_GROW(job->layouts, job->layout_count, job->layout_capacity, 4);
+    job->layouts[job->layout_count++].layout = l;
+  }
+  return l;
+}
+
+// What a message costs by the cost model of the runtime: of the algorithm if the group is on one
+// machine, else of the link class. The cost of a message includes that of the steps at both ends.
+static struct rondo_schedule_link model_link(const struct rondo_schedule_job *job,
+                                             const struct rondo_schedule_shape *shape, int link) {
+  const struct rondo_cost_model *model = &rondo_cost_defaults;
+  const struct rondo_cost_line *line = &model->alone[link];
+  struct rondo_schedule_link l = {.latency_ns = (double)line->message_ns,
+                                  .byte_ns = (double)line->byte_ns};
+  struct rondo_cost_query small = query_of(job, shape, 1),
+                          full = query_of(job, shape, shape->bytes);
+  struct rondo_plan_form form;
+  int algorithm = shape->algorithm;
+  if (shape->topology || shape->nranks == 1 || !rondo_plan_form_of(&full, algorithm, &form)) {
+    return l;
+  }
+  double least =
+      rondo_cost_of_message(&small, algorithm, rondo_cost_predict(model, &small, algorithm));
+  double most =
+      rondo_cost_of_message(&full, algorithm, rondo_cost_predict(model, &full, algorithm));
+  if (least < 0) {
+    return l;
+  }
+  l.byte_ns = form.bytes > 1 && most > least ? (most - least) / (double)(form.bytes - 1) : 0;
+  l.latency_ns = least;
+  return l;
+}
+
+static void links_set(const struct rondo_schedule_job *job, struct rondo_schedule_collective *c) {
+  const struct rondo_schedule_shape *shape = &c->layout->shape;
+  bool has_inner = job->links[0].latency_ns > 0 || job->links[0].byte_ns > 0;
+  memcpy(c->links, job->links, sizeof c->links);
+  if (!job->has_links) {
+    c->links[RONDO_SCHEDULE_INSIDE] = model_link(job, shape, job->inner_link);
+    c->links[RONDO_SCHEDULE_OUTSIDE] = model_link(job, shape, RONDO_COST_NETWORK);
+  } else if (job->machines == 1 && !has_inner) {
+    c->links[RONDO_SCHEDULE_INSIDE] = c->links[RONDO_SCHEDULE_OUTSIDE];
+  }
+}
+
+// The bytes of a collective, as nccl-tests counts them for the bus bandwidth.
+static double bus_bytes_of(const struct rondo_schedule_shape *shape) {
+  double n = shape->nranks, bytes = (double)shape->bytes;
+  switch (shape->kind) {
+  case RONDO_ALL_REDUCE:
+    return bytes * 2 * (n - 1) / n;
+  case RONDO_ALL_GATHER:
+  case RONDO_REDUCE_SCATTER:
+  case RONDO_ALL_TO_ALL:
+  case RONDO_GATHER:
+  case RONDO_SCATTER:
+    return bytes * (n - 1);
+  default:
+    return bytes;
+  }
+}
+
+// ------------------------------------------------------------------------ job ---
+
+static bool job_check(const struct rondo_schedule_job *job, struct rondo_sim_error *error) {
+  const struct rondo_schedule_settings *s = &job->settings;
+  if (job->machines > s->rank_count || s->rank_count % job->machines != 0) {
+    return rondo_sim_refuse(error, "machines: %u ranks do not fill %u machines evenly",
+                            s->rank_count, job->machines);
+  }
+  for (uint32_t i = 0; i < job->exception_count; i++) {
+    if (job->exceptions[i].rank >= s->rank_count) {
+      return rondo_sim_refuse(error, "%s: rank %u is none of %u ranks",
+                              job->exceptions[i].is_late ? "late-rank" : "slow-rank",
+                              job->exceptions[i].rank, s->rank_count);
+    }
+  }
+  if (s->policy.min_budget_ns > s->policy.max_budget_ns || s->policy.front_budget_ns == 0 ||
+      s->policy.min_budget_ns == 0) {
+    return rondo_sim_refuse(error, "budgets: must be above 0, the least not above the most");
+  }
+  return true;
+}
+
+static bool statements_check(const struct rondo_schedule_job *job, struct rondo_sim_error *error) {
+  uint64_t collectives = 0, calls = 0;
+  for (uint32_t i = 0; i < job->statements.count; i++) {
+    const struct rondo_schedule_statement *x = &job->statements.items[i];
+    uint64_t block = (uint64_t)size_of(job, x) * x->stride;
+    if (x->size && (block == 0 || job->settings.rank_count % block != 0)) {
+      return rondo_sim_refuse(error, "program: %u ranks have no groups of %u that are %u apart",
+                              job->settings.rank_count, x->size, x->stride);
+    }
+    if (x->root >= size_of(job, x)) {
+      return rondo_sim_refuse(error, "root: %u is no position of %u ranks", x->root,
+                              size_of(job, x));
+    }
+    collectives += x->copies;
+    calls += (uint64_t)x->copies * x->times;
+  }
+  if (collectives > MOST_COLLECTIVES || calls * job->settings.rank_count > UINT32_MAX) {
+    return rondo_sim_refuse(error,
+                            "program: it has %llu collectives and %llu calls, which is more "
+                            "than %u collectives or 2^32 calls of all ranks",
+                            (unsigned long long)collectives, (unsigned long long)calls,
+                            MOST_COLLECTIVES);
+  }
+  return true;
+}
+
+static bool statements_make(struct rondo_schedule_job *job, struct rondo_sim_error *error) {
+  struct rondo_schedule_statement *basic = &job->basic;
+  if (*job->algorithm &&
+      !rondo_schedule_algorithm_read(job->algorithm, basic->kind, &basic->algorithm)) {
+    return rondo_sim_refuse(error, "algo: there is no algorithm \"%s\"", job->algorithm);
+  }
+  if (!*job->program) {
+    job->statements = (struct rondo_schedule_statements){.count = 1, .capacity = 1};
+    job->statements.items = rondo_sim_alloc(sizeof *basic);
+    job->statements.items[0] = *basic;
+  } else if (!rondo_schedule_program_read(&job->statements, job->program, basic, error)) {
+    return false;
+  }
+  if (job->statements.rank_count) {
+    if (job->has_ranks && job->settings.rank_count != job->statements.rank_count) {
+      return rondo_sim_refuse(error, "ranks: the program is for %u ranks, not %u",
+                              job->statements.rank_count, job->settings.rank_count);
+    }
+    job->settings.rank_count = job->statements.rank_count;
+  }
+  return true;
+}
+
+// Adds the collectives of a statement: of each group its copies.
+static bool collectives_add(struct rondo_schedule_job *job, uint32_t statement,
+                            struct rondo_schedule_machine *m, struct rondo_sim_error *error) {
+  const struct rondo_schedule_statement *x = &job->statements.items[statement];
+  struct rondo_schedule_collective c = {0};
+  uint32_t line = 0;
+  for (uint32_t i = 0; i < statement; i++) {
+    line += job->statements.items[i].copies;
+  }
+  for (uint32_t group = 0; group < group_count(job, x); group++) {
+    c.ranks = group_make(job, x, group);
+    c.layout = layout_of(job, x, topology_of(job, c.ranks, size_of(job, x)), error);
+    if (!c.layout) {
+      return false;
+    }
+    links_set(job, &c);
+    job->bus_bytes += bus_bytes_of(&c.layout->shape) * x->copies * x->times * size_of(job, x) /
+                      job->settings.rank_count;
+    for (uint32_t copy = 0; copy < x->copies; copy++) {
+      c.line = line + copy;
+      rondo_schedule_machine_add(m, &c);
+    }
+  }
+  return true;
+}
+
+// Adds the calls of a rank. The collectives of a statement follow each other, group by group.
+static void calls_add(const struct rondo_schedule_job *job, struct rondo_schedule_machine *m,
+                      uint32_t rank) {
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < job->statements.count; i++) {
+    const struct rondo_schedule_statement *x = &job->statements.items[i];
+    uint32_t own = first + group_of(job, x, rank) * x->copies;
+    for (uint32_t k = 0; k < x->copies * x->times; k++) {
+      const struct rondo_schedule_call call = {
+          .compute_ns = x->compute_ns, .collective = own + k % x->copies, .waits = x->waits};
+      rondo_schedule_machine_call(m, rank, &call);
+    }
+    first += group_count(job, x) * x->copies;
+  }
+}
+
+static bool machine_fill(struct rondo_schedule_job *job, struct rondo_schedule_machine *m,
+                         struct rondo_sim_error *error) {
+  for (uint32_t i = 0; i < job->statements.count; i++) {
+    if (!collectives_add(job, i, m, error)) {
+      return false;
+    }
+  }
+  for (uint32_t i = 0; i < job->settings.rank_count; i++) {
+    calls_add(job, m, i);
+  }
+  for (uint32_t i = 0; i < job->exception_count; i++) {
+    const struct rondo_schedule_exception *x = &job->exceptions[i];
+    if (x->is_late) {
+      rondo_schedule_machine_delay(m, x->rank, (uint64_t)(x->value + 0.5));
+    } else {
+      rondo_schedule_machine_slow(m, x->rank, x->value);
+    }
+  }
+  return true;
+}
+
+struct rondo_schedule_machine *rondo_schedule_job_make(struct rondo_schedule_job *job,
+                                                       struct rondo_sim_error *error) {
+  if (!statements_make(job, error) || !job_check(job, error) || !statements_check(job, error)) {
+    return NULL;
+  }
+  job->settings.machine_ranks = job->settings.rank_count / job->machines;
+  struct rondo_schedule_machine *m = rondo_schedule_machine_create(&job->settings);
+  if (!machine_fill(job, m, error)) {
+    rondo_schedule_machine_destroy(m);
+    return NULL;
+  }
+  return m;
+}
+
+// ---------------------------------------------------------------------- lines ---
+
+uint32_t rondo_schedule_job_lines(const struct rondo_schedule_job *job) {
+  uint32_t lines = 0;
+  for (uint32_t i = 0; i < job->statements.count; i++) {
+    lines += job->statements.items[i].copies;
+  }
+  return lines;
+}
+
+const struct rondo_schedule_statement *rondo_schedule_job_line(const struct rondo_schedule_job *job,
+                                                               uint32_t line, uint32_t *copy) {
+  const struct rondo_schedule_statement *x = job->statements.items;
+  for (; line >= x->copies; x++) {
+    line -= x->copies;
+  }
+  *copy = line;
+  return x;
+}

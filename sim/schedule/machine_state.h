@@ -1,0 +1,116 @@
+// The state of a machine: for machine.c, which runs it, and machine_make.c, which makes it.
+#ifndef RONDO_SIM_SCHEDULE_MACHINE_STATE_H
+#define RONDO_SIM_SCHEDULE_MACHINE_STATE_H
+
+#include "daemon/core/block_core.h"
+#include "sim/common/rng.h"
+#include "sim/schedule/event_queue.h"
+#include "sim/schedule/machine.h"
+
+#define RONDO_SCHEDULE_NO_CALL UINT32_MAX
+#define RONDO_SCHEDULE_NEVER UINT64_MAX
+
+enum rondo_schedule_rank_state {
+  RONDO_SCHEDULE_WAITS = 0,    // until something arrives or its timer ends
+  RONDO_SCHEDULE_SCHEDULED = 1 // an event steps its block
+};
+
+// A call of a rank's program, and its run of this iteration.
+struct rondo_schedule_run {
+  struct rondo_schedule_call call;
+  uint64_t submitted_ns;
+  uint32_t next;            // call of the same collective that was submitted next
+  uint32_t iteration_ended; // the last one whose run has ended, from 1
+};
+
+// What a rank has of one collective. Its runs form a list from the oldest that has not ended.
+struct rondo_schedule_member {
+  uint32_t collective, position;
+  uint32_t oldest, newest; // calls of the rank; RONDO_SCHEDULE_NO_CALL
+  uint32_t outstanding;    // length of the list; the first RONDO_DEVICE_RUNS are in the daemon
+  uint64_t runs;           // that went to the daemon
+};
+
+// A link takes one message after the other.
+struct rondo_schedule_port {
+  uint64_t sends_until_ns, receives_until_ns;
+};
+
+struct rondo_schedule_rank {
+  uint64_t busy_until_ns; // its block works on a step
+  uint64_t timer_ns;      // when its block would do something though nothing arrives
+  uint64_t waiting_since_ns;
+  uint64_t sent_bytes;
+  struct rondo_schedule_path path;      // that led here
+  uint64_t path_ns;                     // the time up to which `path` accounts
+  uint8_t state;                        // enum rondo_schedule_rank_state
+  uint8_t reason;                       // enum rondo_schedule_reason
+  uint32_t iteration, submitted, ended; // calls of this iteration
+  uint32_t awaited;                     // call that the program waits for
+  uint32_t first_call, call_count, first_member, member_count;
+  double slowness;
+  uint64_t late_ns;
+  struct rondo_sq_producer sq;
+  struct rondo_block block;
+  struct rondo_daemon_core core;
+};
+
+// The connectors, endpoints and contexts of a collective.
+struct rondo_schedule_wiring {
+  char *connectors;
+  uint64_t stride; // of a connector
+  struct rondo_endpoint *send, *recv;
+  struct rondo_task_context *contexts; // by position
+};
+
+// Memory of all ranks, in arrays that each rank has a part of.
+struct rondo_schedule_arrays {
+  uint64_t *pages;                         // of the tables
+  struct rondo_device_collective *entries; // of the tables, by member, as the next three
+  uint32_t *tasks;
+  struct rondo_wait *waits;
+  struct rondo_schedule_member *members;
+  struct rondo_schedule_run *runs; // by call
+  char *flags, *ready, *queues;    // ready flags, ready sets, SQs
+};
+
+struct rondo_schedule_machine {
+  struct rondo_schedule_settings settings;
+  struct rondo_schedule_rank *ranks;
+  struct rondo_schedule_collective *collectives;
+  struct rondo_schedule_wiring *wirings; // by collective
+  uint32_t collective_count, collective_capacity;
+  uint64_t call_count, call_capacity;
+  struct rondo_schedule_arrays arrays;
+  struct rondo_schedule_port *ports[RONDO_SCHEDULE_CLASSES]; // by rank; by interface
+  uint32_t *port_of[RONDO_SCHEDULE_CLASSES];                 // by rank
+  struct rondo_schedule_event_queue events;
+  struct rondo_communicator_gate gate; // open, of all collectives
+  struct rondo_cq_producers cq;        // of all blocks; it is empty between two steps
+  struct rondo_cq_consumer completions;
+  char *cq_ring;
+  uint32_t exit; // never set
+  bool started;
+  struct rondo_sim_rng rng;
+  struct rondo_schedule_ended *ended;
+  uint64_t ended_count, ended_capacity;
+  struct rondo_schedule_totals totals;
+  // The step that is being executed.
+  struct rondo_schedule_rank *stepping;
+  uint64_t now_ns;
+  double cost_ns; // of the step so far
+  bool received;  // the cost of the current primitive's receive is included
+};
+
+// Makes what the collectives and programs need, and puts the first events into the queue.
+void rondo_schedule_machine_start(struct rondo_schedule_machine *m);
+
+// Puts the rank's calls into the order of the iteration.
+void rondo_schedule_order_draw(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r);
+
+static inline uint32_t rondo_schedule_rank_number(const struct rondo_schedule_machine *m,
+                                                  const struct rondo_schedule_rank *r) {
+  return (uint32_t)(r - m->ranks);
+}
+
+#endif // RONDO_SIM_SCHEDULE_MACHINE_STATE_H
