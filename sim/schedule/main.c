@@ -15,6 +15,7 @@
 #include "sim/common/text.h"
 #include "sim/schedule/job.h"
 #include "sim/schedule/report.h"
+#include "sim/schedule/trace.h"
 
 #define EXIT_DEADLOCK 10 // as rondo-sim analyse says it
 #define EXIT_INTERRUPTED 130
@@ -26,6 +27,7 @@ enum option_key {
   KEY_NO_PREEMPTION,
   KEY_JSON,
   KEY_CSV,
+  KEY_TRACE,
   KEY_SVG,
   KEY_DOT,
   KEY_PROGRESS,
@@ -88,6 +90,7 @@ static struct argp_option options[] = {
     {"seed", KEY_SETTING, "N", 0, "of orders and jitter (1)", 0},
     {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL, "the results as JSON", 0},
     {"csv", KEY_CSV, "FILE", OPTION_ARG_OPTIONAL, "latencies by collective as CSV", 0},
+    {"trace", KEY_TRACE, "FILE", 0, "all runs as trace events, for Perfetto", 0},
     {"svg", KEY_SVG, "FILE", 0, "the cycle of a deadlock as a drawing", 0},
     {"dot", KEY_DOT, "FILE", 0, "the cycle of a deadlock for Graphviz", 0},
     {"progress", KEY_PROGRESS, 0, 0, "show progress even if the error output is no terminal", 0},
@@ -97,7 +100,7 @@ static struct argp_option options[] = {
 
 struct arguments {
   struct rondo_schedule_job job;
-  const char *json, *csv, *svg, *dot;
+  const char *json, *csv, *trace, *svg, *dot;
   int progress; // 1 always, 0 on a terminal, -1 never
 };
 
@@ -139,6 +142,9 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
     break;
   case KEY_CSV:
     a->csv = arg ? arg : "-";
+    break;
+  case KEY_TRACE:
+    a->trace = arg;
     break;
   case KEY_SVG:
     a->svg = arg;
@@ -233,9 +239,14 @@ static void results_write(const struct arguments *a, const struct rondo_schedule
     output_write(a->csv, &text);
     rondo_sim_text_clear(&text);
   }
-  if (!is_stdout(a->json) && !is_stdout(a->csv)) {
+  if (!is_stdout(a->json) && !is_stdout(a->csv) && !is_stdout(a->trace)) {
     rondo_schedule_report_text(&text, &report);
     output_write("-", &text);
+  }
+  if (a->trace) {
+    rondo_schedule_trace(&text, &a->job, m);
+    output_write(a->trace, &text);
+    rondo_sim_text_clear(&text);
   }
   if (a->svg && story.is_cycle) {
     output_write(a->svg, &story.svg);
@@ -256,6 +267,7 @@ int rondo_sim_schedule_main(int argc, char **argv) {
   argp_parse(&parser, argc, argv, 0, NULL, &a);
   output_check(a.json);
   output_check(a.csv);
+  output_check(a.trace);
   output_check(a.svg);
   output_check(a.dot);
   struct rondo_schedule_machine *m = rondo_schedule_job_make(&a.job, &error);

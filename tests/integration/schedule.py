@@ -44,6 +44,22 @@ def check_results():
     assert machines["traffic"]["outside"]["bytes"] == 2 * 3 * 2**20, machines["traffic"]
 
 
+def check_trace():
+    """Each run is an async slice of its rank, from submission to end."""
+    events = json.loads(run(DISORDER + " --machines 2 --trace -"))["traceEvents"]
+    names = {(e["pid"], e.get("tid")): e["args"]["name"] for e in events if e["ph"] == "M"}
+    assert names[0, None] == "machine 0" and names[1, 7] == "rank 7", names
+    begins = {e["id"]: e for e in events if e["ph"] == "b"}
+    ends = {e["id"]: e for e in events if e["ph"] == "e"}
+    assert len(begins) == len(ends) == 8 * 12 and len(events) == 2 + 8 + 2 * 8 * 12, len(events)
+    for number, end in ends.items():
+        begin = begins[number]
+        assert begin["ts"] <= end["ts"] and begin["name"] == end["name"], (begin, end)
+        assert (begin["pid"], begin["tid"]) == (end["pid"], end["tid"]), (begin, end)
+    last = json.loads(run(DISORDER + " --machines 2 --json"))["makespan_us"]
+    assert max(end["ts"] for end in ends.values()) == last
+
+
 def check_programs():
     """Generators and files of programs; each statement has its own groups."""
     found = json.loads(run("--program ddp --bytes 100MiB --ranks 4 --compute 1ms --json"))
@@ -147,6 +163,7 @@ def check_scale():
 
 
 check_results()
+check_trace()
 check_programs()
 check_deadlock()
 check_refusals()
