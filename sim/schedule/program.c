@@ -13,6 +13,7 @@
 #define BUCKET_BYTES (UINT64_C(25) << 20) // PyTorch's
 #define MOST_RANKS RONDO_MAX_RANKS
 #define MOST_CALLS 1000000u
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ._-+/"
 
 struct rondo_schedule_statement rondo_schedule_statement_default(void) {
   return (struct rondo_schedule_statement){.kind = RONDO_ALL_REDUCE,
@@ -142,7 +143,8 @@ static bool key_set(struct rondo_schedule_statement *x, const char *key, const j
     return rondo_schedule_kind_read(text, &x->kind);
   case 1:
     snprintf(x->name, sizeof x->name, "%s", text);
-    return *text && strlen(text) < sizeof x->name;
+    // No other character, so that names need no quotes in any form of a report.
+    return *text && strlen(text) < sizeof x->name && !text[strspn(text, NAME_CHARACTERS)];
   case 2:
     return bytes_get(value, &x->bytes);
   case 3:
@@ -187,29 +189,45 @@ static bool statement_read(struct rondo_schedule_statement *x, json_t *object, c
   return true;
 }
 
-static bool file_read(struct rondo_schedule_statements *s, const char *path,
-                      const struct rondo_schedule_statement *like, struct rondo_sim_error *error) {
-  json_error_t wrong;
+// Texts of the file that an error quotes may hold line feeds.
+static bool error_flatten(struct rondo_sim_error *error) {
+  for (char *c = error->text; *c; c++) {
+    *c = (unsigned char)*c < ' ' ? ' ' : *c;
+  }
+  return false;
+}
+
+// Takes over `root`, which is null if the text is no JSON; `wrong` says why.
+static bool root_read(struct rondo_schedule_statements *s, json_t *root, const json_error_t *wrong,
+                      const char *name, const struct rondo_schedule_statement *like,
+                      struct rondo_sim_error *error) {
   char where[300];
   size_t i;
   json_t *item;
-  json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &wrong);
   const json_t *list = json_object_get(root, "program");
   bool ok = true;
   if (!root) {
-    return rondo_sim_refuse(error, "%s:%d: %s", path, wrong.line, wrong.text);
+    (void)rondo_sim_refuse(error, "%.256s:%d: %s", name, wrong->line, wrong->text);
+    return error_flatten(error);
   }
   if (!json_is_array(list) || json_object_size(root) != 1 || json_array_size(list) == 0) {
-    ok = rondo_sim_refuse(error, "%s: must be {\"program\": [...]} with at least one statement",
-                          path);
+    ok = rondo_sim_refuse(error, "%.256s: must be {\"program\": [...]} with at least one statement",
+                          name);
   }
   json_array_foreach(list, i, item) {
-    snprintf(where, sizeof where, "%.256s: statement %zu", path, i + 1);
-    struct rondo_schedule_statement *x = statement_add(s, like);
-    ok = ok && statement_read(x, item, where, error);
+    snprintf(where, sizeof where, "%.256s: statement %zu", name, i + 1);
+    ok = ok && statement_read(statement_add(s, like), item, where, error);
   }
   json_decref(root);
-  return ok;
+  return ok || error_flatten(error);
+}
+
+bool rondo_schedule_program_parse(struct rondo_schedule_statements *s, const char *text,
+                                  const char *name, const struct rondo_schedule_statement *like,
+                                  struct rondo_sim_error *error) {
+  json_error_t wrong;
+  json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &wrong);
+  return root_read(s, root, &wrong, name, like, error);
 }
 
 bool rondo_schedule_program_read(struct rondo_schedule_statements *s, const char *what,
@@ -222,5 +240,7 @@ bool rondo_schedule_program_read(struct rondo_schedule_statements *s, const char
   if (strncmp(what, "3d:", 3) == 0) {
     return three_d_add(s, what + 3, like, error);
   }
-  return file_read(s, what, like, error);
+  json_error_t wrong;
+  json_t *root = json_load_file(what, JSON_REJECT_DUPLICATES, &wrong);
+  return root_read(s, root, &wrong, what, like, error);
 }

@@ -43,10 +43,15 @@ bool rondo_schedule_algorithm_read(const char *name, int kind, int *algorithm);
 //   which the rank waits for,
 //                and data-parallel ones of the gradients, beside the backward pass;
 //                `like->copies` layers
-//   else         a path of a file
+//   else         a path of a file, which rondo_schedule_program_parse reads
 // Kind, bytes, algorithm and compute time are those of `like` unless the program has its own.
 bool rondo_schedule_program_read(struct rondo_schedule_statements *s, const char *what,
                                  const struct rondo_schedule_statement *like,
                                  struct rondo_sim_error *error);
+
+// The same of the text of a file. `name`: the file's, for errors.
+bool rondo_schedule_program_parse(struct rondo_schedule_statements *s, const char *text,
+                                  const char *name, const struct rondo_schedule_statement *like,
+                                  struct rondo_sim_error *error);
 
 #endif // RONDO_SIM_SCHEDULE_PROGRAM_H

@@ -8,14 +8,8 @@ static void name_add(struct rondo_sim_text *t, const struct rondo_schedule_job *
                      uint32_t line) {
   uint32_t copy;
   const struct rondo_schedule_statement *x = rondo_schedule_job_line(job, line, &copy);
-  // Names of statements are from a file: what JSON gives a meaning is left out.
-  rondo_sim_text_add(t, "\"name\":\"");
-  for (const char *c = x->name; *c; c++) {
-    if ((unsigned char)*c >= ' ' && *c != '"' && *c != '\\') {
-      rondo_sim_text_add_bytes(t, c, 1);
-    }
-  }
-  rondo_sim_text_add(t, "%s%s %" PRIu32 "\"", *x->name ? " " : "", rondo_kind_name(x->kind), copy);
+  rondo_sim_text_add(t, "\"name\":\"%s%s%s %" PRIu32 "\"", x->name, *x->name ? " " : "",
+                     rondo_kind_name(x->kind), copy);
 }
 
 static void event_add(struct rondo_sim_text *t, const struct rondo_schedule_job *job,

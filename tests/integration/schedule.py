@@ -88,6 +88,8 @@ def check_programs():
             ({"program": [statement, {"bites": 1}]}, 'statement 2: there is no key "bites"'),
             ({"program": [{"bytes": -1}]}, 'the value of "bytes"'),
             ({"program": [{"algo": "best"}]}, 'no algorithm "best"'),
+            ({"program": [{"name": 'a"b'}]}, 'the value of "name"'),
+            ({"program": [{"a\nb": 1}]}, 'no key "a b"'),
             ({"program": [{"size": 3}]}, "no groups of 3 that are 1 apart"),
             ({"program": [{"size": 4, "stride": 4}]}, "no groups of 4 that are 4 apart"),
         ):
