@@ -8,8 +8,9 @@
 #include <rondo/rondo.h>
 
 #define ALIGN_BYTES 64u
-#define MANY_SLOTS 4u // of connectors to one peer after the other
-#define FEW_SLOTS 2u  // of those to many peers
+#define MANY_SLOTS 4u         // of connectors to one peer after the other
+#define FEW_SLOTS 2u          // of those to many peers
+#define MOST_LINKS 100000000u // 38 GB of connectors
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
@@ -202,6 +203,18 @@ static void links_make(struct rondo_schedule_layout *l, const struct peer_table 
   }
 }
 
+static bool links_check(const struct rondo_schedule_shape *s, const struct peer_table *senders,
+                        struct rondo_sim_error *error) {
+  uint64_t links = 0;
+  for (uint32_t i = 0; i < s->nranks; i++) {
+    links += senders->of[i].count;
+  }
+  return links <= MOST_LINKS ||
+         rondo_sim_refuse(error, "%s by %s needs %llu connectors for %u ranks, more than %u",
+                          rondo_kind_name(s->kind), rondo_plan_algorithm_name(s->algorithm),
+                          (unsigned long long)links, s->nranks, MOST_LINKS);
+}
+
 // -------------------------------------------------------------------- layout ---
 
 static bool shape_check(const struct rondo_schedule_shape *s, struct rondo_sim_error *error) {
@@ -243,11 +256,18 @@ struct rondo_schedule_layout *rondo_schedule_layout_create(const struct rondo_sc
     peers_add(&senders, request.rank, &plan.send);
     peers_add(&receivers, request.rank, &plan.recv);
   }
-  links_make(l, &senders, &receivers);
+  bool ok = links_check(shape, &senders, error);
+  if (ok) {
+    links_make(l, &senders, &receivers);
+  }
   free(senders.of);
   free(senders.listed);
   free(receivers.of);
   free(receivers.listed);
+  if (!ok) {
+    rondo_schedule_layout_destroy(l);
+    return NULL;
+  }
   return l;
 }
 

@@ -46,7 +46,8 @@ struct rondo_schedule_layout {
   uint32_t digest_capacity;
 };
 
-// Returns null if the algorithm has no plan for that kind and number of ranks; `error` says so.
+// Returns null if the algorithm has no plan for that kind and number of ranks, or needs more than
+// 100 million connectors; `error` says so.
 struct rondo_schedule_layout *rondo_schedule_layout_create(const struct rondo_schedule_shape *shape,
                                                            struct rondo_sim_error *error);
 void rondo_schedule_layout_destroy(struct rondo_schedule_layout *layout); // null is allowed

@@ -124,6 +124,7 @@ def check_refusals():
         ("--algo best", "algo"),
         ("--op barrier --algo ring", "barrier has no plan by the algorithm ring"),
         ("--op send_recv --ranks 3", "send_recv"),
+        ("--ranks 65535 --algo two-shot", "4294770690 connectors"),
         ("--bytes 1.5", "bytes"),
         ("--latency 3", "latency"),
         ("--bandwidth 3", "bandwidth"),
