@@ -116,15 +116,17 @@ static int step_pause(struct rondo_nccl_window *w, const char *call) {
   return status;
 }
 
-// Polls the communicator until the call is complete.
+// Polls the communicator until the call is complete. Also a call that returned ncclSuccess may still
+// be under way: with NCCL 2.28 ncclCommWindowRegister is, and the next call was refused.
 static int comm_await(struct rondo_nccl_window *w, const char *call, ncclResult_t result) {
   int status = RONDO_SUCCESS;
-  while (status == RONDO_SUCCESS && result == ncclInProgress) {
-    status = step_pause(w, call);
-    if (status == RONDO_SUCCESS) {
-      ncclResult_t asked = w->lib->ncclCommGetAsyncError(w->comm, &result);
-      result = asked == ncclSuccess ? result : asked;
-    }
+  bool is_under_way = w->comm && (result == ncclSuccess || result == ncclInProgress);
+  while (is_under_way && status == RONDO_SUCCESS) {
+    ncclResult_t asked = w->lib->ncclCommGetAsyncError(w->comm, &result);
+    result = asked == ncclSuccess ? result : asked;
+    is_under_way = result == ncclInProgress;
+    if (is_under_way)
+      status = step_pause(w, call);
   }
   if (status != RONDO_SUCCESS)
     return status;

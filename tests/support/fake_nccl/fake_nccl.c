@@ -383,7 +383,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t c, void *buff, size_t size, ncclW
   c->board->memory[c->rank].pid = getpid();
   c->board->memory[c->rank].fd = m->fd;
   c->board->memory[c->rank].bytes = m->bytes;
-  return arrive(c, DEED_WINDOW, "ncclCommWindowRegister");
+  // As NVIDIA's 2.28 does: success, though the call is under way.
+  ncclResult_t result = arrive(c, DEED_WINDOW, "ncclCommWindowRegister");
+  return result == ncclInProgress ? ncclSuccess : result;
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t c, ncclWindow_t win) {
@@ -423,6 +425,8 @@ EXPORT struct team ncclTeamLsa(ncclComm_t c);
 ncclResult_t ncclDevCommCreate(ncclComm_t c, const void *requirements, void *out) {
   (void)requirements;
   memset(out, 0x5a, 128);
+  if (c->is_under_way)
+    return ncclInvalidArgument;
   return arrive(c, DEED_DEVICE, "ncclDevCommCreate");
 }
 
