@@ -1,7 +1,8 @@
-"""Tensors on CUDA devices of the stand-in for the CUDA driver: see stand_in/stand_in.cpp.
+"""Tensors on CUDA devices: those of this machine, if RONDO_TEST_GPU is 1, or those of the stand-in
+for the CUDA driver: see stand_in/stand_in.cpp.
 
-The backend's code is the real one. Streams and events behave as the driver's, and freed memory is
-overwritten. None of this has run on a GPU.
+The backend's code is the real one. On the stand-in streams and events behave as the driver's, and
+freed memory is overwritten. On a GPU all ranks share device 0.
 """
 
 from __future__ import annotations
@@ -16,12 +17,34 @@ from typing import Any, Callable, List
 import pytest
 import torch
 import torch.distributed as dist
+import real_devices
 from ranks import LONG_S, none_failed, on_ranks
 
 PLACE = os.environ.get("RONDO_TEST_STAND_IN", "")
-pytestmark = pytest.mark.skipif(not PLACE, reason="RONDO_TEST_STAND_IN names no stand-in for CUDA")
+ON_GPU = os.environ.get("RONDO_TEST_GPU") == "1"
+pytestmark = pytest.mark.skipif(
+    not PLACE and not ON_GPU,
+    reason="RONDO_TEST_STAND_IN names no stand-in for CUDA, and RONDO_TEST_GPU is not 1",
+)
+needs_two = pytest.mark.skipif(
+    ON_GPU and real_devices.count() < 2, reason="there is one device only"
+)
 
 SIZE = 1000
+
+
+def stand_in(driver: str) -> Any:
+    """The devices of the stand-in, with options for its driver."""
+    os.environ["RONDO_TEST_FAKE_CUDA"] = driver
+    sys.path.insert(0, PLACE)
+    import _stand_in as devices  # type: ignore[import-not-found]
+    import rondo_torch
+
+    # Before c10::Stream::native_handle: Python does not know the streams of these devices.
+    rondo_torch._native.set_handle_source(devices.handle)
+    torch.cuda.get_device_capability = lambda device=None: (9, 0)  # broadcast asks
+    torch.Tensor.__repr__ = lambda self: f"tensor on {self.device}"  # has no kernels
+    return devices
 
 
 def on_devices(
@@ -39,16 +62,8 @@ def on_devices(
     with tempfile.TemporaryDirectory(prefix="rondo-torch-") as place:
 
         def with_devices(rank: int) -> Any:
-            os.environ["RONDO_TEST_FAKE_CUDA"] = driver
-            sys.path.insert(0, PLACE)
-            import _stand_in as devices  # type: ignore[import-not-found]
-            import rondo_torch
-
+            devices = real_devices if ON_GPU else stand_in(driver)
             devices.start()
-            # Before c10::Stream::native_handle: Python does not know the streams of these devices.
-            rondo_torch._native.set_handle_source(devices.handle)
-            torch.cuda.get_device_capability = lambda device=None: (9, 0)  # broadcast asks
-            torch.Tensor.__repr__ = lambda self: f"tensor on {self.device}"  # has no kernels
             dist.init_process_group(
                 backend,
                 init_method=f"file://{place}/store",
@@ -408,6 +423,7 @@ def test_a_lost_rank_lets_the_stream_go_on_and_is_told_by_the_next_operation(
     store_of_default().set("told", "1")
 
 
+@needs_two
 @on_each_device(2, driver="devices=2,memory_waits=0")
 def test_tensors_on_different_devices_are_refused(rank: int, devices: Any) -> None:
     there = devices.on_device(torch.zeros(SIZE))
@@ -451,3 +467,57 @@ def test_devices_here_and_the_cpu_elsewhere(rank: int, devices: Any) -> None:
         name: dist.group.WORLD._get_backend(torch.device(name)).name() for name in ("cpu", "cuda")
     }
     assert names == {"cpu": "gloo", "cuda": "rondo"}
+
+
+# ------------------------------------------------------------- on a GPU only ---
+
+
+@pytest.mark.skipif(not ON_GPU, reason="the stand-in has no kernels of PyTorch")
+def test_training_gives_the_losses_of_one_process() -> None:
+    def losses_of(rank: int, ranks: int) -> List[float]:
+        torch.manual_seed(1)
+        model: Any = torch.nn.Sequential(
+            torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8)
+        ).cuda()
+        if ranks > 1:
+            # Small buckets, so that all-reduces run beside the backward pass.
+            model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.02)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        losses = []
+        for step in range(10):
+            generator = torch.Generator().manual_seed(step)
+            x = torch.randn(32, 64, generator=generator).cuda()
+            y = torch.randn(32, 8, generator=generator).cuda()
+            mine = slice(rank * 32 // ranks, (rank + 1) * 32 // ranks)
+            loss = torch.nn.functional.mse_loss(model(x[mine]), y[mine])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total = loss.detach().clone()
+            if ranks > 1:
+                dist.all_reduce(total)
+            losses.append(float(total) / ranks)
+        return losses
+
+    alone = on_ranks(1, lambda rank: losses_of(0, 1), init=False)[0]
+    for losses in on_devices(2, lambda rank, devices: losses_of(rank, 2)):
+        torch.testing.assert_close(torch.tensor(losses), torch.tensor(alone), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not ON_GPU, reason="the stand-in has no kernels of PyTorch")
+@on_each_device(2)
+def test_kernels_before_and_after_and_memory_that_is_used_again(rank: int, devices: Any) -> None:
+    groups = [dist.new_group([0, 1]) for _ in range(3)]
+    generator = torch.Generator().manual_seed(rank)
+    for _ in range(20):
+        works = []
+        order = torch.randperm(3, generator=generator).tolist()
+        for index in order:  # another order on each rank
+            matrix = torch.full((64, 64), float(index + 1), device="cuda")
+            product = (matrix @ matrix).contiguous()  # 64 (index + 1)^2 everywhere
+            del matrix
+            work = dist.all_reduce(product, group=groups[index], async_op=True)
+            works.append((index, product, work))
+        for index, product, work in works:
+            work.wait()
+            assert bool((product * 0.5 == 64.0 * (index + 1) ** 2).all())

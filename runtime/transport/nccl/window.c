@@ -116,8 +116,8 @@ static int step_pause(struct rondo_nccl_window *w, const char *call) {
   return status;
 }
 
-// Polls the communicator until the call is complete. Also a call that returned ncclSuccess may still
-// be under way: with NCCL 2.28 ncclCommWindowRegister is, and the next call was refused.
+// Polls the communicator until the call is complete. Also a call that returned ncclSuccess may
+// still be under way: with NCCL 2.28 ncclCommWindowRegister is, and the next call was refused.
 static int comm_await(struct rondo_nccl_window *w, const char *call, ncclResult_t result) {
   int status = RONDO_SUCCESS;
   bool is_under_way = w->comm && (result == ncclSuccess || result == ncclInProgress);
