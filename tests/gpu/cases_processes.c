@@ -18,7 +18,7 @@
 #define WORDS 65536u
 #define SKIPPED 77
 
-enum task { TASK_MAP = 1, TASK_RUN = 2, TASK_DIE = 3 };
+enum task { TASK_MAP = 1, TASK_RUN = 2, TASK_DIE = 3, TASK_COME_LATE = 4 };
 
 // The first message to a child; a descriptor may come with it.
 struct order {
@@ -202,15 +202,22 @@ static int32_t input(uint32_t rank, uint32_t c, int round, uint32_t i) {
   return (int32_t)((rank + 1) * 10007u + c * 1009u + (uint32_t)round * 101u + i);
 }
 
-static void join_job(struct member *m, uint32_t rank, const struct rondo_unique_id *id) {
+static struct rondo_context init_rank(uint32_t rank, uint32_t ranks,
+                                      const struct rondo_unique_id *id) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
+  struct rondo_context ctx;
   cfg.backend = RONDO_BACKEND_CUDA;
   cfg.id = *id;
   cfg.rank = rank;
-  cfg.rank_count = RANKS;
+  cfg.rank_count = ranks;
   memcpy(cfg.interfaces, "=lo", sizeof "=lo");
+  OK(rondo_init(&ctx, &cfg));
+  return ctx;
+}
+
+static void join_job(struct member *m, uint32_t rank, const struct rondo_unique_id *id) {
   m->rank = rank;
-  OK(rondo_init(&m->ctx, &cfg));
+  m->ctx = init_rank(rank, RANKS, id);
   for (uint32_t c = 0; c < COLLECTIVES; c++) {
     uint64_t bytes = count_of(c) * sizeof(int32_t);
     struct rondo_collective_desc d = rondo_all_reduce(c, count_of(c), RONDO_INT32, RONDO_SUM);
@@ -353,6 +360,55 @@ void case_processes(void) {
     end_child(&children[r], r == RANKS - 1);
 }
 
+// ------------------------------------------------------------------ first use --
+
+#define FIRST_COUNT 1000u
+#define LATE_US 300e3
+
+// The first run of a collective, in the order of a stream, and at once a copy to pageable memory in
+// that stream. The copy keeps other threads of the process out of the driver until the run ends.
+// `end`: of rank 0, which says when it copies; -1: none.
+static void use_first(struct rondo_context ctx, uint32_t rank, int end) {
+  static int32_t values[FIRST_COUNT];
+  struct rondo_collective_desc d = rondo_all_reduce(1, FIRST_COUNT, RONDO_INT32, RONDO_SUM);
+  struct rondo_collective coll;
+  uint64_t memory = gpu_memory(sizeof values);
+  CUstream stream = gpu_stream();
+  for (uint32_t i = 0; i < FIRST_COUNT; i++)
+    values[i] = input(rank, 0, 0, i);
+  CUDA(cuMemcpyHtoD(memory, values, sizeof values));
+  OK(rondo_register(ctx, &d, &coll));
+  OK(rondo_run_on_stream(ctx, coll, gpu_pointer(memory), gpu_pointer(memory), stream));
+  if (end >= 0)
+    say(end);
+  CUDA(cuMemcpyDtoHAsync(values, memory, sizeof values, stream));
+  CUDA(cuStreamSynchronize(stream));
+  for (uint32_t i = 0; i < FIRST_COUNT; i++)
+    CHECK(values[i] == input(0, 0, 0, i) + input(1, 0, 0, i));
+  OK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, LONG_NS));
+  CUDA(cuStreamDestroy(stream));
+  gpu_release(memory);
+}
+
+// Rank 1: begins when rank 0 copies; or after a while, because rank 0 may wait for it before.
+static void come_late(const struct rondo_unique_id *id, int end) {
+  struct rondo_context ctx = init_rank(1, 2, id);
+  double begin = gpu_now_us();
+  char byte;
+  while (recv(end, &byte, 1, MSG_DONTWAIT) != 1 && gpu_now_us() - begin < LATE_US)
+    ;
+  use_first(ctx, 1, -1);
+}
+
+void case_first_use(void) {
+  struct rondo_unique_id id;
+  make_id(&id);
+  struct child c = begin_child();
+  give_order(&c, &(struct order){.task = TASK_COME_LATE, .rank = 1, .id = id}, -1);
+  use_first(init_rank(0, 2, &id), 0, c.end);
+  end_child(&c, 0);
+}
+
 int gpu_child_main(int end) {
   struct order order;
   gpu_watch(CHILD_SECONDS, 3);
@@ -361,6 +417,8 @@ int gpu_child_main(int end) {
     map_part(end, &order, fd);
   else if (order.task == TASK_RUN)
     run_job(order.rank, &order.id);
+  else if (order.task == TASK_COME_LATE)
+    come_late(&order.id, end);
   else if (order.rank == RANKS - 1)
     die(order.rank, &order.id, end);
   else

@@ -50,6 +50,7 @@ static inline void gpu_check(int holds, const char *file, int line, const char *
   ENTRY(cuMemHostAlloc)                                                                            \
   ENTRY(cuMemFreeHost)                                                                             \
   ENTRY(cuMemcpyHtoD)                                                                              \
+  ENTRY(cuMemcpyDtoHAsync)                                                                         \
   ENTRY(cuMemcpyDtoH)                                                                              \
   ENTRY(cuMemcpyDtoDAsync)                                                                         \
   ENTRY(cuMemsetD8)                                                                                \

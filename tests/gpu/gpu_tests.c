@@ -24,6 +24,7 @@ static const struct test_case {
              {"abort", case_abort, 15},
              {"mapping", case_mapping, 15},
              {"processes", case_processes, 30},
+             {"first_use", case_first_use, 20},
              {"window", case_window, 60},
              {"graphs", case_graphs, 40},
              {"devices", case_devices, 30},

@@ -49,6 +49,7 @@ void case_abort(void);
 void case_mapping(void);
 void case_window(void);
 void case_processes(void);
+void case_first_use(void); // a run that is waited for before its links are there
 void case_restarts(void);
 void case_soak(void);
 

@@ -243,6 +243,15 @@ static bool is_reachable(CUdeviceptr memory, size_t bytes, CUcontext ctx) {
   return r && fake_range_is_reachable(r, ctx);
 }
 
+// Waits for what was enqueued last. It may hold the lock of the context, as driver 580 does.
+static void await_copy(CUstream s) {
+  s->ctx->is_locked = fake.options.holds_lock != 0;
+  fake_await_op(s, fake.numbers);
+  s->ctx->is_locked = 0;
+  if (fake.options.holds_lock)
+    pthread_cond_broadcast(&fake.changed);
+}
+
 // One end may be pageable memory of the host. A copy from there is staged before the call returns,
 // and one to there has ended then, as the driver does.
 static CUresult copy(void *dst, const void *src, size_t bytes, CUstream stream) {
@@ -266,7 +275,7 @@ static CUresult copy(void *dst, const void *src, size_t bytes, CUstream stream) 
   }
   CUresult result = fake_enqueue(op);
   if (result == CUDA_SUCCESS && to_pageable && !s->capture)
-    fake_await_op(s, fake.numbers);
+    await_copy(s);
   return result;
 }
 
