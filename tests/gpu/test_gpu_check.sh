@@ -52,6 +52,16 @@ grep -q '"figures": \[{"name": "a", "value": 1.5, "unit": "us"},{' \
   "$folder/results/gpu-check.json" ||
   fail 'no figure in the JSON'
 
+# Programs that were built elsewhere: nothing is built.
+stand_in cmake 'exit 1'
+PATH="$folder:$PATH" timeout 25 scripts/gpu-check --built "$folder/build/bin" \
+  --build "$folder/logs" --results "$folder/results" >"$folder/said" 2>&1 ||
+  fail 'built elsewhere: wanted 0'
+grep -q '^bits  *passed' "$folder/results/gpu-check.txt" || fail 'built elsewhere: no case was run'
+PATH="$folder:$PATH" scripts/gpu-check --built "$folder" >"$folder/said" 2>&1
+[ $? -eq 2 ] || fail 'built elsewhere, nothing there: wanted 2'
+stand_in cmake 'exit 0'
+
 # NVIDIA's nccl-tests: one that passes with our library before all others, one that hangs, and one
 # that fails.
 mkdir -p "$folder/tests/build"
