@@ -99,7 +99,6 @@ static_assert(offsetof(struct rondo_coll, in_place_bytes) == RONDO_LINE_BYTES, "
 
 // The collective of a handle, or null. The caller holds the rank's lock or has pinned the rank.
 struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);
-struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll);
 // Does the same, and logs that the call `call` of the application names no collective.
 struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_collective handle,
                                           const char *call);

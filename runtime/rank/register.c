@@ -34,7 +34,7 @@ struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index) {
   return &rank->pages[index / RONDO_COLL_PAGE][index % RONDO_COLL_PAGE];
 }
 
-struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll) {
+static struct rondo_collective coll_handle(const struct rondo_coll *coll) {
   struct rondo_collective handle = {(uint64_t)coll->generation << 32 | coll->index};
   return handle;
 }
@@ -142,7 +142,7 @@ int rondo_rank_lookup(struct rondo_rank *rank, uint64_t id, struct rondo_collect
       coll_by_id(rank, (struct rondo_id){.number = id, .space = RONDO_SPACE_USER});
   int is_known = coll && coll->generation % 2;
   if (is_known)
-    *handle = rondo_coll_handle(coll);
+    *handle = coll_handle(coll);
   rondo_lock_give(&rank->lock);
   if (is_known)
     return RONDO_SUCCESS;
@@ -749,7 +749,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   }
   rondo_lock_take(&rank->lock);
   coll_publish(rank, coll);
-  *handle = rondo_coll_handle(coll);
+  *handle = coll_handle(coll);
   struct rondo_flight_tag tag =
       rondo_flight_tag_make(&coll->desc, handle->handle, coll->registration.members,
                             coll->registration.nranks, rank->cfg.rank_count);

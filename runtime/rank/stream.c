@@ -2,13 +2,10 @@
 #include "runtime/rank/stream.h"
 
 #include <stdlib.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
-#include "runtime/transport/communicator.h"
 
 // Removes from a list an entry whose stream has passed its last run, or returns null. Tickets keep
 // rising, so that another stream can use the entry.
@@ -118,47 +115,6 @@ void rondo_streams_free(struct rondo_rank *rank) {
   }
 }
 
-// --------------------------------------------------------------------- links ---
-
-#define LINKS_NS UINT64_C(10000000000)
-#define LINKS_LOOK_NS 50000
-
-// Waits, for LINKS_NS at most, until a collective can run: all ranks have registered it, and its
-// links are written. A thread of this process writes them to the device when the other processes
-// have registered. A program that has made its stream wait may already be in a call of the driver
-// that waits for the stream and keeps that thread out, such as a copy to pageable memory. Then both
-// would wait for ever. With several ranks in the process, the others may need this thread to
-// register. No lock is held; the collective stays registered.
-static void links_await(const struct rondo_rank *rank, const struct rondo_coll *coll) {
-  struct rondo_job *job = rank->job;
-  const struct timespec pause = {0, LINKS_LOOK_NS};
-  const uint32_t *state = &coll->registration.comm->gate.state;
-  if (!job->membership || rondo_load_acquire_u32(state) != RONDO_GATE_CLOSED) // G2
-    return;
-  pthread_mutex_lock(&job->lock);
-  bool is_alone = job->member_count == 1;
-  pthread_mutex_unlock(&job->lock);
-  uint64_t until_ns = rondo_now_ns() + LINKS_NS;
-  while (is_alone && rondo_load_acquire_u32(state) == RONDO_GATE_CLOSED && // G2
-         rondo_now_ns() < until_ns)
-    (void)nanosleep(&pause, NULL);
-}
-
-// As links_await, for a collective that may be gone.
-static void held_links_await(struct rondo_rank *rank, struct rondo_collective handle) {
-  rondo_lock_take(&rank->lock);
-  struct rondo_coll *coll = rondo_coll_find(rank, handle);
-  if (coll)
-    coll->holders++;
-  rondo_lock_give(&rank->lock);
-  if (!coll)
-    return;
-  links_await(rank, coll);
-  rondo_lock_take(&rank->lock);
-  coll->holders--;
-  rondo_lock_give(&rank->lock);
-}
-
 // ------------------------------------------------------------------- holding ---
 
 static _Thread_local struct {
@@ -197,8 +153,6 @@ static int held_tie_enqueue_wait(const struct rondo_held_tie *t) {
     return status;
   struct rondo_capture c = {.words = t->tie.words, .ticket = t->tie.ticket};
   const struct rondo_driver *driver = rank->member.daemon->driver;
-  if (!t->is_captured)
-    held_links_await(rank, t->collective);
   if (t->is_captured)
     status = driver->capture(rank->member.daemon, t->stream, &c, RONDO_STREAM_WAIT, why);
   else
@@ -251,7 +205,7 @@ static int tie_enqueue_ask(struct rondo_rank *rank, const struct rondo_coll *col
                             why);
   tie->words = s->words;
   tie->ticket = s->ticket + 1;
-  rondo_ties_hold(&(struct rondo_held_tie){rank->ctx, s->stream, *tie, 0, rondo_coll_handle(coll)});
+  rondo_ties_hold(&(struct rondo_held_tie){rank->ctx, s->stream, *tie, 0});
   *parts &= ~RONDO_STREAM_ASK;
   return RONDO_SUCCESS;
 }
@@ -290,8 +244,6 @@ static void run_settle(struct rondo_rank *rank, struct rondo_coll *coll, struct 
 static int run_tie(struct rondo_rank *rank, struct rondo_coll *coll, struct rondo_submission *s,
                    struct rondo_run_record *record, void *stream, uint64_t *run) {
   unsigned parts = 0;
-  if (!held.depth)
-    links_await(rank, coll);
   struct rondo_coll_stream *claimed = stream_claim(rank, coll, stream);
   if (!claimed) {
     (void)RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",

@@ -35,7 +35,6 @@ struct rondo_held_tie {
   void *stream;
   struct rondo_tie tie;
   int is_captured;
-  struct rondo_collective collective; // of the run, unless it is captured
 };
 // Tells which parts of a tie a submission enqueues: RONDO_STREAM_ASK, and RONDO_STREAM_WAIT unless
 // this thread holds its streams. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY (the tie cannot be

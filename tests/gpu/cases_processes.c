@@ -379,6 +379,7 @@ static void use_first(struct rondo_context ctx, uint32_t rank, int end) {
   CUDA(cuMemcpyHtoD(memory, values, sizeof values));
   OK(rondo_register(ctx, &d, &coll));
   OK(rondo_run_on_stream(ctx, coll, gpu_pointer(memory), gpu_pointer(memory), stream));
+  OK(rondo_wait_linked(ctx, coll, LONG_NS));
   if (end >= 0)
     say(end);
   CUDA(cuMemcpyDtoHAsync(values, memory, sizeof values, stream));
