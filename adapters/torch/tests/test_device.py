@@ -352,6 +352,20 @@ def test_a_receive_from_any_source(rank: int, devices: Any) -> int:
     return 0
 
 
+@on_each_device(2, driver="memory_waits=0,holds_lock=1")
+def test_the_first_result_may_be_read_at_once(rank: int, devices: Any) -> None:
+    tensor = devices.on_device(torch.full((SIZE,), rank + 1.0))
+    if rank == 1:  # calls when rank 0 reads, which waits for it in the driver
+        try:
+            store_of_default().wait(["reads"], timedelta(seconds=0.5))
+        except RuntimeError:
+            pass  # rank 0 waits for this call before it reads
+    dist.all_reduce(tensor)
+    if rank == 0:
+        store_of_default().set("reads", "1")
+    assert seen(devices, tensor) == [3.0] * SIZE
+
+
 # ------------------------------------------------------ memory and futures ---
 
 

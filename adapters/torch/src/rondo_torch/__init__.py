@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any, Iterator
 
 import torch
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Backend
 
 __all__ = ["named", "register"]
+
+# Streams that share a hardware queue wait for each other, so a stream that waits for an operation
+# could hold up the stream that the operation needs. There are 8 queues if nothing is set, and
+# PyTorch makes 32 streams at once. CUDA reads this when it starts.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
 @contextlib.contextmanager
