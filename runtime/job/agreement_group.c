@@ -74,7 +74,7 @@ struct rondo_agreement_group *rondo_agreement_group_get(struct rondo_agreement *
   return g;
 }
 
-// Finds the processes that left before the group was known here: all their ranks are gone.
+// Finds the other processes that left before the group was known here: all their ranks are gone.
 static bool group_find_left(const struct rondo_agreement *a, struct rondo_agreement_group *g) {
   const struct rondo_member_lists *lists = a->lists;
   if (!a->gone_count)
@@ -88,6 +88,9 @@ static bool group_find_left(const struct rondo_agreement *a, struct rondo_agreem
     if (place != RONDO_NO_PLACE && !rondo_agreement_is_gone(a, r))
       g->has_left[place] = 0;
   }
+  uint32_t here = rondo_member_list_place(g->list, a->self);
+  if (here != RONDO_NO_PLACE)
+    g->has_left[here] = 0; // though its ranks may be gone
   return true;
 }
 

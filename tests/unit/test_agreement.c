@@ -262,6 +262,19 @@ static void a_rank_registers_before_the_roster_is_known(void **state) {
   close_processes();
 }
 
+// The roster comes when the only rank of the only process of a group has left.
+static void a_process_whose_ranks_have_left_learns_the_roster(void **state) {
+  (void)state;
+  open_unlocated(1);
+  struct rondo_agreement_key key = enter(0, 1, ranks, 1);
+  leave(0);
+  locate(0);
+  carry();
+  deregister(0, key, 0);
+  carry();
+  close_processes();
+}
+
 static void an_id_is_used_again(void **state) {
   (void)state;
   open_processes(11);
@@ -856,6 +869,7 @@ int main(void) {
       RONDO_NAMED_TEST("agreement", costs_at_most_four_messages_a_process),
       RONDO_NAMED_TEST("agreement", nobody_agrees_before_the_last_has_registered),
       RONDO_NAMED_TEST("agreement", a_rank_registers_before_the_roster_is_known),
+      RONDO_NAMED_TEST("agreement", a_process_whose_ranks_have_left_learns_the_roster),
       RONDO_NAMED_TEST("agreement", an_id_is_used_again),
       RONDO_NAMED_TEST("agreement", generations_do_not_meet),
       RONDO_NAMED_TEST("agreement", every_difference_is_named_with_both_sides),
