@@ -534,9 +534,12 @@ int rondo_streams_release(void);
 // first run of a collective, when the others have registered it. Some calls of CUDA wait for a
 // stream and keep other threads out of the driver, such as a copy to memory that is not
 // page-locked. If the stream waits for that run, both wait for ever. Before such a call, call this
-// for the run's collective. Returns RONDO_SUCCESS; RONDO_ERR_TIMEOUT; RONDO_ERR_INVALID: a callback
-// passed a timeout above 0; RONDO_ERR_UNKNOWN: without a line in the log, because another thread
-// may have deregistered it; RONDO_ERR_CLOSED: the context is being destroyed.
+// for the run's collective.
+// Returns RONDO_SUCCESS;
+// RONDO_ERR_TIMEOUT;
+// RONDO_ERR_INVALID: `timeout_ns` is below 0, or a callback passed one above 0;
+// RONDO_ERR_UNKNOWN: without a line in the log, because another thread may have deregistered it;
+// RONDO_ERR_CLOSED: the context is being destroyed.
 int rondo_wait_linked(struct rondo_context ctx, struct rondo_collective coll, int64_t timeout_ns);
 
 // Value of a run number: the last run of the collective that any thread of this rank has submitted.
