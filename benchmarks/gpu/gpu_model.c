@@ -1,11 +1,12 @@
-// gpu-model [--short]: counts what the daemon's kernel does on the PTX machine, and what that comes
-// to with published latencies.
+// gpu-model [--short] [--measured FILE]: counts what the daemon's kernel does on the PTX machine,
+// and what that comes to with published latencies.
 //
 // All-reduces of float32 run on 2, 4 and 8 devices of the stand-in for the CUDA driver, one rank
 // and one block each, which stay resident. Each figure is the median of several calls. Sizes beyond
 // what the machine does in seconds are not run: counts a chunk are those of the largest size that
 // was.
 // --short: 2 devices, 8 B and 4 KiB; fails if counts that must repeat do not.
+// --measured: takes the constants that FILE has, a gpu-check.json, in place of published ones.
 // Exit status: 0; 1: something failed, or a result was wrong; 2: wrong usage.
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include <rondo/rondo.h>
 
+#include "benchmarks/gpu/gpu_constants.h"
 #include "daemon/core/context_core.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/ptx/ptx_memory.h"
@@ -25,13 +27,6 @@
 #define MOST_RUN (1u << 20) // bytes
 #define WAIT_NS INT64_C(300000000000)
 #define LONG_NS UINT64_C(600000000000)
-
-// Published latencies, in microseconds.
-#define QUEUE_US 4.0     // the host and a kernel that polls, there and back (B300)
-#define HOST_LOAD_US 1.4 // a load of page-locked memory of the host (H100)
-#define PEER_US 0.825    // a load through NVLink (8 x H100)
-#define FENCE_US 1.0     // a fence of system scope (B300, idle: 0.9 to 1.5)
-#define RING_BYTES_US 365e3
 
 static void check(int holds, int line, const char *condition) {
   if (holds)
@@ -60,6 +55,36 @@ struct figures {
 };
 
 static struct ptx_meter *meter;
+static double constants[GPU_CONSTANTS];
+
+// -------------------------------------------------------------------- constants --
+
+// The value of a figure in the text of a gpu-check.json; 0: the text has none.
+static double figure_in(const char *text, const char *name) {
+  char begin[128];
+  snprintf(begin, sizeof begin, "\"name\": \"%s\", \"value\": ", name);
+  const char *at = strstr(text, begin);
+  return at ? strtod(at + strlen(begin), NULL) : 0;
+}
+
+// Returns how many of the constants are in the file at `path`; null: there is none.
+static int constants_read(const char *path) {
+  static char text[1 << 20];
+  int measured = 0;
+  if (path) {
+    FILE *file = fopen(path, "r");
+    CHECK(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+  }
+  for (int c = 0; c < GPU_CONSTANTS; c++) {
+    constants[c] = figure_in(text, gpu_constants[c].name);
+    measured += constants[c] > 0;
+    if (constants[c] <= 0)
+      constants[c] = gpu_constants[c].published;
+  }
+  return measured;
+}
 
 // ------------------------------------------------------------------------ calls --
 
@@ -234,8 +259,9 @@ static struct figures size_measure(uint32_t ranks, uint64_t bytes, int must_repe
 // ------------------------------------------------------------------------ tables --
 
 static double model_us(const struct figures *f, uint32_t ranks, double bytes) {
-  return QUEUE_US + f->host_loads * HOST_LOAD_US + f->peer_row * PEER_US +
-         f->fences_row * FENCE_US + bytes * 2 * (ranks - 1) / ranks / RING_BYTES_US;
+  return constants[GPU_QUEUE] + f->host_loads * constants[GPU_HOST_LOAD] +
+         f->peer_row * constants[GPU_PEER] + f->fences_row * constants[GPU_FENCE] +
+         bytes * 2 * (ranks - 1) / ranks / (constants[GPU_RING] * 1e3);
 }
 
 // What a call comes to that has `times` as many chunks as the call `b`: rows grow by as much a
@@ -296,18 +322,12 @@ static void goals_print(const struct figures *small, const struct figures *middl
   printf("\nThe kernel has %u instructions of PTX.\n", middle->kernel);
 }
 
-int main(int argc, char **argv) {
-  const uint64_t sizes[] = {8, 4 << 10, 64 << 10, MOST_RUN};
-  const uint64_t beyond[] = {64 << 20, 1 << 30};
-  const int is_short = argc == 2 && strcmp(argv[1], "--short") == 0;
-  if (argc > 1 && !is_short) {
-    fprintf(stderr, "usage: gpu-model [--short]\n");
-    return 2;
-  }
-  meter = ptx_meter_create();
-  CHECK(meter);
+static void head_print(int measured, const char *path) {
+  printf("The times below are a model; nothing here was measured on a GPU%s.\n\n",
+         measured ? " except constants" : "");
+  if (path)
+    printf("%d of %d constants are those of %s.\n\n", measured, GPU_CONSTANTS, path);
   printf(
-      "The times below are a model; nothing here was measured on a GPU.\n\n"
       "All-reduce of float32, one block a device, which stays resident; medians of %d calls.\n"
       "In a row: the longest chain of a call, through all devices. link: loads of peers' memory\n"
       "by the deciding thread that were not in vain. fences: of system scope, and releases.\n"
@@ -317,10 +337,31 @@ int main(int argc, char **argv) {
       "how the host's threads take turns, so times of two runs differ.\n"
       "NCCL: published, 8 x H100. Sizes marked with * were not run: chunks grow with the size,\n"
       "and rows by as much a chunk as from 64 KiB to 1 MiB.\n\n",
-      CALLS, QUEUE_US, HOST_LOAD_US, PEER_US, FENCE_US, RING_BYTES_US / 1e3);
+      CALLS, constants[GPU_QUEUE], constants[GPU_HOST_LOAD], constants[GPU_PEER],
+      constants[GPU_FENCE], constants[GPU_RING]);
   printf("%4s %11s %7s %10s %10s %9s %10s %10s %9s %9s %8s %8s %9s %9s\n", "GPUs", "bytes",
          "chunks", "host polls", "host row", "peer row", "fence row", "link/chunk", "fences/ch",
          "barr./ch", "instr/16", "touched", "model us", "NCCL us");
+}
+
+int main(int argc, char **argv) {
+  const uint64_t sizes[] = {8, 4 << 10, 64 << 10, MOST_RUN};
+  const uint64_t beyond[] = {64 << 20, 1 << 30};
+  const char *path = NULL;
+  int is_short = 0;
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--short") == 0) {
+      is_short = 1;
+    } else if (strcmp(argv[i], "--measured") == 0 && i + 1 < argc) {
+      path = argv[++i];
+    } else {
+      fprintf(stderr, "usage: gpu-model [--short] [--measured FILE]\n");
+      return 2;
+    }
+  }
+  meter = ptx_meter_create();
+  CHECK(meter);
+  head_print(constants_read(path), path);
   struct figures small = {0}, middle = {0}, f = {0};
   for (uint32_t ranks = 2; ranks <= (is_short ? 2u : MAX_RANKS); ranks *= 2) {
     for (int n = 0; n < (is_short ? 2 : 4); n++) {
