@@ -10,6 +10,8 @@
 void print_figure(const char *name, double value, const char *unit);
 // The same, and what it should be: at most, or at least, `target`.
 void print_target(const char *name, double value, const char *unit, int is_most, double target);
+// The same, and what gpu-model takes it for.
+void print_modelled(const char *name, double value, const char *unit, double modelled);
 
 // Sorts `count` values and returns the quantile `share`.
 double quantile(double *values, int count, double share);
@@ -28,6 +30,7 @@ double team_run_us(struct team *t);
 void team_close(struct team *t);
 
 // The parts, in the order of their worth.
+void bench_constants(void); // bench_constants.c: what the device and its links are made of
 void bench_breakdown(void); // bench_daemon.c: where the time of a block goes
 void bench_latency(void);   // from a submission to its callback or its stream
 void bench_memory(void);    // what a daemon takes

@@ -72,6 +72,24 @@ void gpu_use(int device) {
   current = device;
 }
 
+int gpu_reach(int device) {
+  const int here = current;
+  int can = 0;
+  CUdevice from, to;
+  if (device >= gpu.device_count)
+    return 0;
+  gpu_use(device);
+  gpu_use(here);
+  CUDA(cuDeviceGet(&from, here));
+  CUDA(cuDeviceGet(&to, device));
+  CUDA(cuDeviceCanAccessPeer(&can, from, to));
+  if (!can)
+    return 0;
+  const CUresult result = gpu.cuCtxEnablePeerAccess(contexts[device], 0);
+  CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  return 1;
+}
+
 // --------------------------------------------------------------------- watchdog --
 
 static void out_of_time(int signal) {

@@ -36,8 +36,10 @@ static inline void gpu_check(int holds, const char *file, int line, const char *
   ENTRY(cuDeviceGetCount)                                                                          \
   ENTRY(cuDeviceGet)                                                                               \
   ENTRY(cuDeviceGetAttribute)                                                                      \
+  ENTRY(cuDeviceCanAccessPeer)                                                                     \
   ENTRY(cuDevicePrimaryCtxRetain)                                                                  \
   ENTRY(cuCtxSetCurrent)                                                                           \
+  ENTRY(cuCtxEnablePeerAccess)                                                                     \
   ENTRY(cuCtxSynchronize)                                                                          \
   ENTRY(cuModuleLoadData)                                                                          \
   ENTRY(cuModuleUnload)                                                                            \
@@ -84,6 +86,8 @@ extern const unsigned char gpu_timed_image[];
 void gpu_open(const char *program);
 // Makes another device current.
 void gpu_use(int device);
+// Whether the current device reaches the memory of another one, which it then may use.
+int gpu_reach(int device);
 // Ends the program with `status`, whatever it does, when so many seconds have passed.
 void gpu_watch(unsigned seconds, int status);
 // 1 if little of that time is left: for what may stop at any point.

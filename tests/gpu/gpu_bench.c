@@ -1,5 +1,6 @@
 // How fast the CUDA backend is: gpu_bench [PART ...] prints one line of JSON a figure,
-// {"name": ..., "value": ..., "unit": ...} and, where the figure has a target, "target" and "met".
+// {"name": ..., "value": ..., "unit": ...} and, where the figure has a target, "target" and "met";
+// where gpu-model has a constant for it, "modelled". gpu_bench --list prints the parts.
 // Several ranks share device 0. A watchdog on wall time ends it with 3, or what RONDO_TEST_SECONDS
 // says; what was printed before counts. 77: there is no GPU.
 #include <stdlib.h>
@@ -20,6 +21,12 @@ void print_target(const char *name, double value, const char *unit, int is_most,
       "{\"name\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", \"target\": \"at %s %.4g\", \"met\": "
       "%s}\n",
       name, value, unit, is_most ? "most" : "least", target, is_met ? "true" : "false");
+  fflush(stdout);
+}
+
+void print_modelled(const char *name, double value, const char *unit, double modelled) {
+  printf("{\"name\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", \"modelled\": %.4g}\n", name, value,
+         unit, modelled);
   fflush(stdout);
 }
 
@@ -86,8 +93,10 @@ void team_close(struct team *t) {
 static const struct part {
   const char *name;
   void (*run)(void);
-} parts[] = {{"breakdown", bench_breakdown}, {"latency", bench_latency}, {"sizes", bench_sizes},
-             {"memory", bench_memory},       {"compute", bench_compute}, {"queues", bench_queues}};
+} parts[] = {{"constants", bench_constants}, {"breakdown", bench_breakdown},
+             {"latency", bench_latency},     {"sizes", bench_sizes},
+             {"memory", bench_memory},       {"compute", bench_compute},
+             {"queues", bench_queues}};
 #define PARTS (sizeof parts / sizeof *parts)
 
 static int is_asked(const char *name, int argc, char **argv) {
@@ -99,6 +108,11 @@ static int is_asked(const char *name, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   const char *text = getenv("RONDO_TEST_SECONDS");
+  if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+    for (size_t i = 0; i < PARTS; i++)
+      printf("%s\n", parts[i].name);
+    return 0;
+  }
   gpu_open("gpu_bench");
   gpu_watch(text ? (unsigned)strtoul(text, NULL, 10) : SECONDS, 3);
   if (gpu.is_stand_in)

@@ -20,6 +20,24 @@ RONDO_DRIVER_FN void cq_exchange(uint64_t *word, uint64_t value) {
   (void)__nv_atomic_exchange_n(word, value, __NV_ATOMIC_SEQ_CST, __NV_THREAD_SCOPE_SYSTEM);
 }
 
+RONDO_DRIVER_FN uint64_t gpu_load_volatile(uint64_t address) {
+  return *(const volatile uint64_t *)address;
+}
+
+RONDO_DRIVER_FN void gpu_fence_sys(void) { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
+RONDO_DRIVER_FN void gpu_fence_gpu(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
+RONDO_DRIVER_FN void gpu_red_release(uint64_t *word) {
+  asm volatile("red.release.sys.global.add.u64 [%0], 1;" ::"l"(__cvta_generic_to_global(word))
+               : "memory");
+}
+
+// As the daemon's threads meet.
+RONDO_DRIVER_FN void gpu_meet(void) {
+  asm volatile("barrier.cta.sync 1, %0;" ::"r"(blockDim.x) : "memory");
+}
+
 static __device__ uint64_t part(void) { return blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; }
 static __device__ uint64_t parts(void) { return gridDim.x * (uint64_t)blockDim.x; }
 
@@ -44,6 +62,19 @@ __global__ void gpu_fused(const __grid_constant__ struct gpu_fused_params p) {
 __global__ void gpu_cq(const __grid_constant__ struct gpu_cq_params p) {
   if (threadIdx.x == 0)
     gpu_cq_body(&p, blockIdx.x);
+}
+
+__global__ void gpu_chain(const __grid_constant__ struct gpu_chain_params p) {
+  gpu_chain_body(&p, part(), parts());
+}
+
+__global__ void gpu_measure(const __grid_constant__ struct gpu_measure_params p) {
+  __shared__ uint32_t is_over;
+  gpu_measure_body(&p, blockIdx.x, threadIdx.x == 0, &is_over);
+}
+
+__global__ void gpu_copy(const __grid_constant__ struct gpu_copy_params p) {
+  gpu_copy_body(&p, blockIdx.x, threadIdx.x, blockDim.x);
 }
 
 // A block is told apart by the multiprocessor that it runs on; it asks for so much shared memory

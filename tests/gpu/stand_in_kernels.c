@@ -30,6 +30,18 @@ void cq_exchange(uint64_t *word, uint64_t value) {
   (void)__atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
 }
 
+uint64_t gpu_load_volatile(uint64_t address) {
+  return *(const volatile uint64_t *)(uintptr_t)address;
+}
+
+void gpu_fence_sys(void) { cq_fence(); }
+
+void gpu_fence_gpu(void) { cq_fence(); }
+
+void gpu_red_release(uint64_t *word) { (void)__atomic_fetch_add(word, 1, __ATOMIC_RELEASE); }
+
+void gpu_meet(void) {} // a block is one thread
+
 static void run_gpu_fill(const void *param, uint32_t block, uint32_t block_count) {
   gpu_fill_body(param, block, block_count);
 }
@@ -49,6 +61,21 @@ static void run_gpu_fused(const void *param, uint32_t block, uint32_t block_coun
 static void run_gpu_cq(const void *param, uint32_t block, uint32_t block_count) {
   (void)block_count;
   gpu_cq_body(param, block);
+}
+
+static void run_gpu_chain(const void *param, uint32_t block, uint32_t block_count) {
+  gpu_chain_body(param, block, block_count);
+}
+
+static void run_gpu_measure(const void *param, uint32_t block, uint32_t block_count) {
+  uint32_t is_over;
+  (void)block_count;
+  gpu_measure_body(param, block, 1, &is_over);
+}
+
+static void run_gpu_copy(const void *param, uint32_t block, uint32_t block_count) {
+  (void)block_count;
+  gpu_copy_body(param, block, 0, 1);
 }
 
 static void run_gpu_occupy(const void *param, uint32_t block, uint32_t block_count) {
