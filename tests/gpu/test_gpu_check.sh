@@ -39,6 +39,16 @@ stand_in cmake 'exit 0'
 printf '#!/bin/sh\n[ "$1" != --list ] || echo "bits 5"\n' >"$folder/build/bin/gpu_tests"
 cat >"$folder/build/bin/gpu_bench" <<'TEXT'
 #!/bin/sh
+case $* in
+  --list) printf 'constants\nlatency\n' && exit ;;
+  constants)
+    echo '{"name": "c", "value": 1.3, "unit": "us", "modelled": 1}'
+    echo 'left out: d (modelled: 2 us): there is no d' >&2
+    exit
+    ;;
+  latency) ;;
+  *) exit 7 ;;
+esac
 echo '{"name": "a", "value": 1.5, "unit": "us"}'
 echo '{"name": "b, c", "value": 2, "unit": "us", "target": "at most 1", "met": false}'
 TEXT
@@ -48,9 +58,17 @@ PATH="$folder:$PATH" timeout 25 scripts/gpu-check --build "$folder/build" \
 grep -q '^a: 1.5 us$' "$folder/results/gpu-check.txt" || fail 'no figure in the summary'
 grep -q '^b, c: 2 us  (at most 1: MISSED)$' "$folder/results/gpu-check.txt" ||
   fail 'the summary does not say that a target was missed'
-grep -q '"figures": \[{"name": "a", "value": 1.5, "unit": "us"},{' \
-  "$folder/results/gpu-check.json" ||
-  fail 'no figure in the JSON'
+measured='{"name": "c", "value": 1.3, "unit": "us", "modelled": 1},{"name": "a", "value": 1.5,'
+grep -Fq "\"figures\": [$measured" "$folder/results/gpu-check.json" || fail 'no figure in the JSON'
+
+# The constants come before the cases, and are said at once, modelled beside measured.
+grep -A 1 '^constants  *passed' "$folder/results/gpu-check.txt" | grep -q '^bits ' ||
+  fail 'the constants are not first'
+for expected in 'c: 1.3 us  (modelled: 1)' 'left out: d (modelled: 2 us): there is no d'; do
+  for where in said results/gpu-check.txt; do
+    grep -Fqx "$expected" "$folder/$where" || fail "no '$expected' in $where"
+  done
+done
 
 # Programs that were built elsewhere: nothing is built.
 stand_in cmake 'exit 1'
