@@ -203,22 +203,6 @@ int rondo_comm_end_state(const struct rondo_comm_end *end) {
   return (int)rondo_load_acquire_u32(&end->owner.failed);
 }
 
-// Keeps a collective registered until coll_unhold. Returns null if it is not registered.
-static struct rondo_coll *coll_hold(struct rondo_rank *rank, struct rondo_collective handle) {
-  rondo_lock_take(&rank->lock);
-  struct rondo_coll *coll = rondo_coll_find(rank, handle);
-  if (coll)
-    coll->holders++;
-  rondo_lock_give(&rank->lock);
-  return coll;
-}
-
-static void coll_unhold(struct rondo_rank *rank, struct rondo_coll *coll) {
-  rondo_lock_take(&rank->lock);
-  coll->holders--;
-  rondo_lock_give(&rank->lock);
-}
-
 static void coll_copy_reason(struct rondo_rank *rank, struct rondo_collective handle,
                              char why[RONDO_REASON_BYTES]) {
   rondo_lock_take(&rank->lock);
@@ -247,12 +231,12 @@ static int end_note_run(struct rondo_comm_end *end, const struct rondo_ticket *t
 // its runs succeeded.
 static int end_wait_call(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
                          int64_t timeout_ns) {
-  struct rondo_coll *coll = coll_hold(end->rank, ticket->coll);
+  struct rondo_coll *coll = rondo_coll_hold(end->rank, ticket->coll);
   if (!coll)
     return RONDO_SUCCESS;
   int status = rondo_rank_wait(end->rank, ticket->coll, ticket->run, "comm_wait", timeout_ns);
   status = end_note_run(end, ticket, status);
-  coll_unhold(end->rank, coll);
+  rondo_coll_unhold(end->rank, coll);
   return status;
 }
 

@@ -99,6 +99,10 @@ static_assert(offsetof(struct rondo_coll, in_place_bytes) == RONDO_LINE_BYTES, "
 
 // The collective of a handle, or null. The caller holds the rank's lock or has pinned the rank.
 struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);
+// Keeps the collective registered until rondo_coll_unhold. Returns null if it is not registered.
+// The rank's lock is not held.
+struct rondo_coll *rondo_coll_hold(struct rondo_rank *rank, struct rondo_collective handle);
+void rondo_coll_unhold(struct rondo_rank *rank, struct rondo_coll *coll);
 // Does the same, and logs that the call `call` of the application names no collective.
 struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_collective handle,
                                           const char *call);

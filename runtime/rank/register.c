@@ -48,6 +48,21 @@ struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collect
   return rondo_load_acquire_u32(&coll->generation) == generation ? coll : NULL;
 }
 
+struct rondo_coll *rondo_coll_hold(struct rondo_rank *rank, struct rondo_collective handle) {
+  rondo_lock_take(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (coll)
+    coll->holders++;
+  rondo_lock_give(&rank->lock);
+  return coll;
+}
+
+void rondo_coll_unhold(struct rondo_rank *rank, struct rondo_coll *coll) {
+  rondo_lock_take(&rank->lock);
+  coll->holders--;
+  rondo_lock_give(&rank->lock);
+}
+
 struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_collective handle,
                                           const char *call) {
   struct rondo_coll *coll = rondo_coll_find(rank, handle);

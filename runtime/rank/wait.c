@@ -99,17 +99,11 @@ int rondo_rank_wait_linked(struct rondo_rank *rank, struct rondo_collective hand
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "wait_linked: a timeout of %lld, or inside a callback",
                             (long long)timeout_ns);
-  rondo_lock_take(&rank->lock);
-  struct rondo_coll *coll = rondo_coll_find(rank, handle);
-  if (coll)
-    coll->holders++;
-  rondo_lock_give(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_hold(rank, handle);
   if (!coll)
     return RONDO_ERR_UNKNOWN;
   int status = coll_wait_linked(rank, coll, timeout_ns);
-  rondo_lock_take(&rank->lock);
-  coll->holders--;
-  rondo_lock_give(&rank->lock);
+  rondo_coll_unhold(rank, coll);
   return status;
 }
 
