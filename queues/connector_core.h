@@ -37,6 +37,7 @@
 
 #define RONDO_CONNECTOR_INLINE_BYTES 48u
 #define RONDO_CONNECTOR_MAX_SLOTS 64u
+#define RONDO_DEFAULT_SLOT_BYTES 262144u
 
 // A flag in rondo_slot.bytes: the payload is in the producer's own buffer, at `address`.
 #define RONDO_SLOT_REFERENCE 0x80000000u

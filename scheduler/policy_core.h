@@ -14,6 +14,14 @@
 #include "base/platform.h"
 #include <rondo/types.h>
 
+// Defaults of the times of blocks, which a configuration, rondo-info tune and rondo-sim can change.
+#define RONDO_DEFAULT_FRONT_BUDGET_NS 20000u
+#define RONDO_DEFAULT_MIN_BUDGET_NS 1000u
+#define RONDO_DEFAULT_MAX_BUDGET_NS 400000u
+#define RONDO_DEFAULT_SUCCESS_FACTOR 20u
+#define RONDO_DEFAULT_QUIT_PERIOD_NS 200000u
+#define RONDO_DEFAULT_RESIDENCY_NS 20000000u
+
 struct rondo_policy {
   uint8_t order;  // enum rondo_order_policy
   uint8_t budget; // enum rondo_budget_policy

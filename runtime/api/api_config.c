@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
+#include "queues/connector_core.h"
 #include "runtime/api/api_model.h"
 #include "runtime/api/api_tuning.h"
 #include "runtime/job/members.h"
@@ -16,7 +17,6 @@
 #include "runtime/rank/rank.h"
 
 #define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
-#define DEFAULT_SLOT_BYTES 262144u
 #define DEFAULT_PEER_TIMEOUT_NS UINT64_C(60000000000)
 #define LONGEST_NS UINT64_C(1000000000000000000) // 31 years; sums do not overflow
 #define DEFAULT_JOIN_TIMEOUT_NS UINT64_C(300000000000)
@@ -257,7 +257,7 @@ static int config_fill(struct rondo_config *c, struct rondo_cost_file **file) {
   if (!c->connector_bytes)
     c->connector_bytes = DEFAULT_CONNECTOR_BYTES;
   if (!c->slot_bytes)
-    c->slot_bytes = DEFAULT_SLOT_BYTES;
+    c->slot_bytes = RONDO_DEFAULT_SLOT_BYTES;
   if (!c->endpoints)
     c->endpoints = 1;
   if (!c->peer_timeout_ns)

@@ -5,14 +5,15 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "runtime/api/api_tuning.h"
+#include "scheduler/policy_core.h"
 
 static const struct rondo_tuning defaults = {
-    .front_budget_ns = 20000,
-    .min_budget_ns = 1000,
-    .max_budget_ns = 400000,
-    .success_factor = 20,
-    .quit_period_ns = 200000,
-    .residency_ns = 20000000,
+    .front_budget_ns = RONDO_DEFAULT_FRONT_BUDGET_NS,
+    .min_budget_ns = RONDO_DEFAULT_MIN_BUDGET_NS,
+    .max_budget_ns = RONDO_DEFAULT_MAX_BUDGET_NS,
+    .success_factor = RONDO_DEFAULT_SUCCESS_FACTOR,
+    .quit_period_ns = RONDO_DEFAULT_QUIT_PERIOD_NS,
+    .residency_ns = RONDO_DEFAULT_RESIDENCY_NS,
     .restart_min_ns = 20000,
     .restart_max_ns = 1000000,
 };

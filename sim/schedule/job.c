@@ -4,43 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/core/context_core.h"
 #include "daemon/plan/build.h"
 #include "sim/schedule/numbers.h"
 #include <rondo/rondo.h>
 
-// Those of the runtime.
-#define SLOT_BYTES 262144u
-#define FRONT_BUDGET_NS 20000u
-#define MIN_BUDGET_NS 1000u
-#define MAX_BUDGET_NS 400000u
-#define SUCCESS_FACTOR 20u
-#define QUIT_PERIOD_NS 200000u
-#define RESIDENCY_NS 20000000u
-
-#define MOST_COLLECTIVES 16384u // of a rank: its daemon's table
-
 void rondo_schedule_job_init(struct rondo_schedule_job *job) {
-  *job = (struct rondo_schedule_job){
-      .machines = 1, .slot_bytes = SLOT_BYTES, .inner_link = RONDO_COST_SHARED_MEMORY};
+  *job = (struct rondo_schedule_job){.machines = 1,
+                                     .slot_bytes = RONDO_DEFAULT_SLOT_BYTES,
+                                     .inner_link = RONDO_COST_SHARED_MEMORY};
   job->basic = rondo_schedule_statement_default();
-  job->settings = (struct rondo_schedule_settings){.rank_count = 8,
-                                                   .interfaces = UINT32_MAX,
-                                                   .policy = {.success_factor = SUCCESS_FACTOR,
-                                                              .front_budget_ns = FRONT_BUDGET_NS,
-                                                              .min_budget_ns = MIN_BUDGET_NS,
-                                                              .max_budget_ns = MAX_BUDGET_NS},
-                                                   .quit_period_ns = QUIT_PERIOD_NS,
-                                                   .residency_ns = RESIDENCY_NS,
-                                                   .iterations = 1,
-                                                   .seed = 1};
+  job->settings =
+      (struct rondo_schedule_settings){.rank_count = 8,
+                                       .interfaces = UINT32_MAX,
+                                       .policy = {.success_factor = RONDO_DEFAULT_SUCCESS_FACTOR,
+                                                  .front_budget_ns = RONDO_DEFAULT_FRONT_BUDGET_NS,
+                                                  .min_budget_ns = RONDO_DEFAULT_MIN_BUDGET_NS,
+                                                  .max_budget_ns = RONDO_DEFAULT_MAX_BUDGET_NS},
+                                       .quit_period_ns = RONDO_DEFAULT_QUIT_PERIOD_NS,
+                                       .residency_ns = RONDO_DEFAULT_RESIDENCY_NS,
+                                       .iterations = 1,
+                                       .seed = 1};
 }
 
 void rondo_schedule_job_fini(struct rondo_schedule_job *job) {
   for (uint32_t i = 0; i < job->layout_count; i++) {
-    rondo_schedule_layout_destroy(job->layouts[i].layout);
+    rondo_schedule_layout_destroy(job->layouts[i]);
   }
   for (uint32_t i = 0; i < job->topology_count; i++) {
-    rondo_plan_topology_destroy(job->topologies[i].topology);
+    rondo_plan_topology_destroy(job->topologies[i]);
   }
   for (uint32_t i = 0; i < job->member_count; i++) {
     free(job->members[i]);
@@ -135,60 +127,40 @@ static bool link_set(struct rondo_schedule_job *job, const char *name, const cha
   return true;
 }
 
-// Numbers and times by their option. `least` and `most` are those of a count.
-struct number_option {
-  const char *name;
-  uint64_t least, most;
-};
-
+// Sets an option that is a whole number. Returns false if it is none; `ok`: whether the value was
+// taken.
 static bool count_set(struct rondo_schedule_job *job, const char *name, const char *value,
                       bool *ok) {
-  static const struct number_option options[] = {{"ranks", 1, RONDO_MAX_RANKS},
-                                                 {"collectives", 1, MOST_COLLECTIVES},
-                                                 {"machines", 1, RONDO_MAX_RANKS},
-                                                 {"iterations", 1, 1000000},
-                                                 {"seed", 0, UINT64_MAX},
-                                                 {"root", 0, RONDO_MAX_RANKS - 1},
-                                                 {"interfaces", 1, RONDO_MAX_RANKS},
-                                                 {"slots", 1, 64},
-                                                 {NULL, 0, 0}};
-  uint64_t number = 0;
-  const struct number_option *o = options;
-  while (o->name && strcmp(o->name, name) != 0) {
-    o++;
+  struct rondo_schedule_settings *s = &job->settings;
+  const struct {
+    const char *name;
+    uint64_t least, most;
+    uint32_t *at;
+  } options[] = {{"ranks", 1, RONDO_MAX_RANKS, &s->rank_count},
+                 {"collectives", 1, RONDO_TABLE_CAPACITY, &job->basic.copies},
+                 {"machines", 1, RONDO_MAX_RANKS, &job->machines},
+                 {"iterations", 1, 1000000, &s->iterations},
+                 {"root", 0, RONDO_MAX_RANKS - 1, &job->basic.root},
+                 {"interfaces", 1, RONDO_MAX_RANKS, &s->interfaces},
+                 {"slots", 1, 64, &job->slot_count}};
+  if (strcmp(name, "seed") == 0) {
+    *ok = rondo_schedule_read_count(value, 0, UINT64_MAX, &s->seed);
+    return true;
   }
-  if (!o->name) {
-    return false;
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+    uint64_t number = 0;
+    if (strcmp(options[i].name, name) != 0) {
+      continue;
+    }
+    *ok = rondo_schedule_read_count(value, options[i].least, options[i].most, &number);
+    *options[i].at = (uint32_t)number;
+    job->has_ranks |= options[i].at == &s->rank_count;
+    if (options[i].at == &job->slot_count) {
+      *ok = *ok && (number & (number - 1)) == 0;
+    }
+    return true;
   }
-  *ok = rondo_schedule_read_count(value, o->least, o->most, &number);
-  switch (o - options) {
-  case 0:
-    job->settings.rank_count = (uint32_t)number;
-    job->has_ranks = true;
-    break;
-  case 1:
-    job->basic.copies = (uint32_t)number;
-    break;
-  case 2:
-    job->machines = (uint32_t)number;
-    break;
-  case 3:
-    job->settings.iterations = (uint32_t)number;
-    break;
-  case 4:
-    job->settings.seed = number;
-    break;
-  case 5:
-    job->basic.root = (uint32_t)number;
-    break;
-  case 6:
-    job->settings.interfaces = (uint32_t)number;
-    break;
-  default:
-    job->slot_count = (uint32_t)number;
-    *ok = *ok && (number & (number - 1)) == 0;
-  }
-  return true;
+  return false;
 }
 
 static bool time_set(struct rondo_schedule_job *job, const char *name, const char *value,

@@ -15,14 +15,6 @@ struct rondo_schedule_exception {
   double value; // nanoseconds, or a factor
 };
 
-struct rondo_schedule_layout_entry {
-  struct rondo_schedule_layout *layout;
-};
-
-struct rondo_schedule_topology_entry {
-  struct rondo_plan_topology *topology;
-};
-
 struct rondo_schedule_job {
   struct rondo_schedule_settings settings;
   struct rondo_schedule_statement basic; // what options say of collectives
@@ -36,14 +28,13 @@ struct rondo_schedule_job {
   uint32_t exception_count, exception_capacity;
   char algorithm[32]; // as it was given
   // What is made of it.
-  struct rondo_schedule_layout_entry *layouts;
+  struct rondo_schedule_layout **layouts;
   uint32_t layout_count, layout_capacity;
-  struct rondo_schedule_topology_entry *topologies; // of groups, one for each digest
+  struct rondo_plan_topology **topologies; // of groups, one for each digest
   uint32_t topology_count, topology_capacity;
   uint32_t **members; // by group, of those that are not all ranks
   uint32_t member_count, member_capacity;
-  double
-      bus_bytes; // of an iteration, as nccl-tests counts them for the bus bandwidth, for each rank
+  double bus_bytes; // of an iteration and a rank, as nccl-tests counts them for the bus bandwidth
 };
 
 void rondo_schedule_job_init(struct rondo_schedule_job *job);

@@ -2,11 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/core/context_core.h"
 #include "daemon/plan/build.h"
 #include "sim/schedule/job.h"
 #include <rondo/rondo.h>
-
-#define MOST_COLLECTIVES 16384u // of a rank: its daemon's table
 
 // --------------------------------------------------------------------- groups ---
 
@@ -65,14 +64,13 @@ static const struct rondo_plan_topology *topology_of(struct rondo_schedule_job *
     return NULL;
   }
   for (uint32_t i = 0; i < job->topology_count; i++) {
-    if (job->topologies[i].topology->digest == t->digest &&
-        job->topologies[i].topology->nranks == size) {
+    if (job->topologies[i]->digest == t->digest && job->topologies[i]->nranks == size) {
       rondo_plan_topology_destroy(t);
-      return job->topologies[i].topology;
+      return job->topologies[i];
     }
   }
   RONDO_SIM_GROW(job->topologies, job->topology_count, job->topology_capacity, 16);
-  return job->topologies[job->topology_count++].topology = t;
+  return job->topologies[job->topology_count++] = t;
 }
 
 // -------------------------------------------------------------------- layouts ---
@@ -113,14 +111,14 @@ static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *
     shape.algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
   }
   for (uint32_t i = 0; i < job->layout_count; i++) {
-    if (shapes_are_equal(&job->layouts[i].layout->shape, &shape)) {
-      return job->layouts[i].layout;
+    if (shapes_are_equal(&job->layouts[i]->shape, &shape)) {
+      return job->layouts[i];
     }
   }
   struct rondo_schedule_layout *l = rondo_schedule_layout_create(&shape, error);
   if (l) {
     RONDO_SIM_GROW(job->layouts, job->layout_count, job->layout_capacity, 4);
-    job->layouts[job->layout_count++].layout = l;
+    job->layouts[job->layout_count++] = l;
   }
   return l;
 }
@@ -219,12 +217,12 @@ static bool statements_check(const struct rondo_schedule_job *job, struct rondo_
     collectives += x->copies;
     calls += (uint64_t)x->copies * x->times;
   }
-  if (collectives > MOST_COLLECTIVES || calls * job->settings.rank_count > UINT32_MAX) {
+  if (collectives > RONDO_TABLE_CAPACITY || calls * job->settings.rank_count > UINT32_MAX) {
     return rondo_sim_refuse(error,
                             "program: it has %llu collectives and %llu calls, which is more "
                             "than %u collectives or 2^32 calls of all ranks",
                             (unsigned long long)collectives, (unsigned long long)calls,
-                            MOST_COLLECTIVES);
+                            RONDO_TABLE_CAPACITY);
   }
   return true;
 }

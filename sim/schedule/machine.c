@@ -399,8 +399,7 @@ static void catch_up(struct rondo_schedule_machine *m, struct rondo_schedule_ran
                      uint64_t until_ns) {
   while (r->state == RONDO_SCHEDULE_WAITS && r->timer_ns < until_ns) {
     uint64_t at_ns = r->timer_ns, preemptions = r->block.counters.preemptions;
-    int result = block_step(m, r, at_ns);
-    (void)result;
+    (void)block_step(m, r, at_ns);
     r->timer_ns = NEVER;
     if (r->block.resident) {
       bool again = r->block.counters.preemptions != preemptions;

@@ -98,6 +98,8 @@ static struct argp_option options[] = {
     {0},
 };
 
+#define OPTION_COUNT ((int)(sizeof options / sizeof options[0]))
+
 struct arguments {
   struct rondo_schedule_job job;
   const char *json, *csv, *trace, *svg, *dot;
@@ -117,7 +119,7 @@ __attribute__((noreturn)) static void command_fail(int code, const char *text) {
 }
 
 static void options_number(void) {
-  for (int i = 0; i < (int)(sizeof options / sizeof options[0]); i++) {
+  for (int i = 0; i < OPTION_COUNT; i++) {
     if (options[i].key == KEY_SETTING) {
       options[i].key = KEY_FIRST_SETTING + i;
     }
@@ -127,7 +129,7 @@ static void options_number(void) {
 static error_t option_parse(int key, char *arg, struct argp_state *state) {
   struct arguments *a = state->input;
   struct rondo_sim_error error;
-  if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + 1000) {
+  if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + OPTION_COUNT) {
     if (!rondo_schedule_job_set(&a->job, options[key - KEY_FIRST_SETTING].name, arg, &error)) {
       command_fail(EX_USAGE, error.text);
     }

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "base/kind.h"
 #include "daemon/plan/build.h"
 #include "sim/schedule/numbers.h"
 #include <rondo/rondo.h>
@@ -25,13 +26,10 @@ struct rondo_schedule_statement rondo_schedule_statement_default(void) {
 }
 
 bool rondo_schedule_kind_read(const char *name, int *kind) {
-  for (int i = 0; i < RONDO_KIND_COUNT; i++) {
-    if (i != RONDO_ALL_TO_ALL_V && strcmp(rondo_kind_name(i), name) == 0) {
-      *kind = i;
-      return true;
-    }
-  }
-  return false;
+  int found = rondo_kind_find(name);
+  bool ok = found < RONDO_KIND_COUNT && found != RONDO_ALL_TO_ALL_V;
+  *kind = ok ? found : *kind;
+  return ok;
 }
 
 bool rondo_schedule_algorithm_read(const char *name, int kind, int *algorithm) {

@@ -40,9 +40,8 @@ bool rondo_schedule_algorithm_read(const char *name, int kind, int *algorithm);
 // Appends the statements of a program:
 //   "ddp"        the gradients (`like->bytes` in all) in buckets of 25 MiB
 //   "3d:T,D,P"   for T × D × P ranks: a tensor-parallel all-reduce after each half of a layer,
-//   which the rank waits for,
-//                and data-parallel ones of the gradients, beside the backward pass;
-//                `like->copies` layers
+//                which the rank waits for, and data-parallel ones of the gradients, beside the
+//                backward pass; `like->copies` layers
 //   else         a path of a file, which rondo_schedule_program_parse reads
 // Kind, bytes, algorithm and compute time are those of `like` unless the program has its own.
 bool rondo_schedule_program_read(struct rondo_schedule_statements *s, const char *what,

@@ -49,10 +49,8 @@ void rondo_schedule_report_init(struct rondo_schedule_report *r,
   const struct rondo_schedule_ended *ended = rondo_schedule_machine_ended(m, &count);
   uint64_t *ns = rondo_sim_calloc(count, sizeof *ns);
   uint64_t *first = rondo_sim_calloc(lines + (size_t)1, sizeof *first);
-  *r = (struct rondo_schedule_report){.job = job,
-                                      .totals = rondo_schedule_machine_totals(m),
-                                      .now_ns = rondo_schedule_machine_now_ns(m),
-                                      .line_count = lines};
+  *r = (struct rondo_schedule_report){
+      .job = job, .totals = rondo_schedule_machine_totals(m), .line_count = lines};
   r->by_line = rondo_sim_calloc(lines, sizeof *r->by_line);
   for (uint64_t i = 0; i < count; i++) {
     first[line_of(m, &ended[i]) + 1]++;
@@ -98,7 +96,7 @@ static const char *algorithm_of(const struct rondo_schedule_job *j,
     return rondo_plan_algorithm_name(x->algorithm);
   }
   for (uint32_t i = 0; i < j->layout_count; i++) {
-    const struct rondo_schedule_shape *s = &j->layouts[i].layout->shape;
+    const struct rondo_schedule_shape *s = &j->layouts[i]->shape;
     if (s->kind == x->kind && s->bytes == bytes && s->root == x->root &&
         s->nranks == (x->size ? x->size : j->settings.rank_count)) {
       return rondo_plan_algorithm_name(s->algorithm);

@@ -14,7 +14,6 @@ struct rondo_schedule_quantiles {
 struct rondo_schedule_report {
   const struct rondo_schedule_job *job;
   struct rondo_schedule_totals totals;
-  uint64_t now_ns; // virtual time
   double bus_gb_s; // GB/s, all ended iterations; 0: nothing has ended
   // From submission to end of a run: of all, and by line (rondo_schedule_job_line).
   struct rondo_schedule_quantiles latency;
