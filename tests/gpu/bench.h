@@ -22,6 +22,7 @@ struct team {
   struct rondo_collective colls[RANKS];
   uint64_t send[RANKS], recv[RANKS];
   uint64_t bytes;
+  uint32_t blocks; // of a rank; 0: the default
 };
 void team_open(struct team *t, uint64_t bytes);
 void team_submit(struct team *t, uint32_t first, uint32_t ranks);
@@ -35,6 +36,7 @@ void bench_breakdown(void); // bench_daemon.c: where the time of a block goes
 void bench_latency(void);   // from a submission to its callback or its stream
 void bench_memory(void);    // what a daemon takes
 void bench_sizes(void);     // all-reduces by size, and against what memory allows
+void bench_blocks(void);    // ... by the number of blocks, and how often these come and go
 void bench_compute(void);   // bench_compute.c: what a daemon costs a matrix product
 void bench_queues(void);    // bench_queues.c: completion queues
 

@@ -242,3 +242,51 @@ void bench_sizes(void) {
   print_figure("against a fused reduction kernel, largest size", best_fused_us(&t) / best, "1");
   team_close(&t);
 }
+
+// ---------------------------------------------------------------------- blocks --
+
+static struct rondo_counters team_counters(const struct team *t) {
+  struct rondo_counters sum = {0}, c;
+  for (uint32_t r = 0; r < RANKS; r++) {
+    OK(rondo_counters(t->ctx[r], &c));
+    sum.steps += c.steps;
+    sum.preemptions += c.preemptions;
+    sum.quits += c.quits;
+    sum.starts += c.starts;
+  }
+  return sum;
+}
+
+static void print_blocks(const struct team *t, const char *what, double value, const char *unit) {
+  char name[96];
+  snprintf(name, sizeof name, "all-reduce, %llu bytes, %u blocks, %s", (unsigned long long)t->bytes,
+           t->blocks, what);
+  print_figure(name, value, unit);
+}
+
+static void blocks_of(uint64_t bytes, uint32_t blocks) {
+  static double us[ROUNDS];
+  struct team t = {.blocks = blocks};
+  int rounds = gpu_load(20, 2);
+  team_open(&t, bytes);
+  (void)team_run_us(&t);
+  struct rondo_counters before = team_counters(&t);
+  for (int i = 0; i < rounds; i++)
+    us[i] = team_run_us(&t);
+  struct rondo_counters after = team_counters(&t);
+  print_blocks(&t, "median", quantile(us, rounds, 0.5), "us");
+  print_blocks(&t, "best", quantile(us, rounds, 0), "us");
+  // Of all ranks, in one run.
+  print_blocks(&t, "starts a run", (double)(after.starts - before.starts) / rounds, "1");
+  print_blocks(&t, "quits a run", (double)(after.quits - before.quits) / rounds, "1");
+  print_blocks(&t, "steps a run", (double)(after.steps - before.steps) / rounds, "1");
+  team_close(&t);
+}
+
+void bench_blocks(void) {
+  static const uint32_t blocks[] = {1, 2, 4, 6, 8, 12, 16};
+  const uint64_t sizes[] = {256, KIB * KIB, (uint64_t)gpu_load(64, 1) * KIB * KIB};
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
+      blocks_of(sizes[s], blocks[b]);
+}

@@ -49,6 +49,7 @@ void team_open(struct team *t, uint64_t bytes) {
   struct rondo_config c = RONDO_CONFIG_INIT;
   c.backend = RONDO_BACKEND_CUDA;
   c.rank_count = RANKS;
+  c.blocks = t->blocks;
   t->bytes = bytes;
   OK(rondo_unique_id_create(&c.id));
   struct rondo_collective_desc d = rondo_all_reduce(1, bytes / 4, RONDO_FLOAT32, RONDO_SUM);
@@ -95,8 +96,8 @@ static const struct part {
   void (*run)(void);
 } parts[] = {{"constants", bench_constants}, {"breakdown", bench_breakdown},
              {"latency", bench_latency},     {"sizes", bench_sizes},
-             {"memory", bench_memory},       {"compute", bench_compute},
-             {"queues", bench_queues}};
+             {"blocks", bench_blocks},       {"memory", bench_memory},
+             {"compute", bench_compute},     {"queues", bench_queues}};
 #define PARTS (sizeof parts / sizeof *parts)
 
 static int is_asked(const char *name, int argc, char **argv) {
