@@ -1,6 +1,7 @@
 // Ordered access to words that two threads share. Shared fields are plain integers, accessed only
-// through these functions, whose names give the order. There are no stand-alone fences here: thread
-// sanitizers cannot see them. One of the three headers that may test which compiler is in use.
+// through these functions, whose names give the order. There are no stand-alone fences of the host
+// here: thread sanitizers cannot see them. One of the three headers that may test which compiler is
+// in use.
 //
 // On the device the scope is the system: the other thread may be on the host or a peer device.
 // docs/memory-order.md names every edge (each release and the acquire that pairs with it).
@@ -65,6 +66,24 @@ RONDO_ATOMIC_ACCESSORS(uint8_t, u8)
 
 #undef RONDO_ATOMIC_ACCESSORS
 // NOLINTEND(bugprone-macro-parentheses)
+
+// Words that only threads of one device share: a block and its siblings. On the device the scope is
+// the device, which is cheaper than the system.
+RONDO_FN uint32_t rondo_load_acquire_device_u32(const uint32_t *p) {
+  return rondo_load_acquire_u32(p);
+}
+RONDO_FN int rondo_try_swap_acq_rel_device_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
+  return rondo_try_swap_acq_rel_u32(p, expected, desired);
+}
+RONDO_FN int rondo_try_swap_acq_rel_device_u64(uint64_t *p, uint64_t expected, uint64_t desired) {
+  return rondo_try_swap_acq_rel_u64(p, expected, desired);
+}
+
+// Several release stores at once cost the device one fence: it comes first, and the stores that are
+// behind it are plain there. On the host it does nothing, and each store has release order.
+RONDO_FN void rondo_fence_stores(void) {}
+RONDO_FN void rondo_fence_stores_device(void) {} // for words that only the device shares
+RONDO_FN void rondo_store_fenced_u32(uint32_t *p, uint32_t v) { rondo_store_release_u32(p, v); }
 
 // Stores two words, each with release order. They become visible in any order, so a reader needs a
 // mark in each. On the host that is two stores; on the device one fence and one 16-byte store.

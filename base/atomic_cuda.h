@@ -1,5 +1,6 @@
 // The accessors of atomic.h for CUDA devices: system scope, because the other thread may be on the
-// host or a peer device. Included by atomic.h only. Needs CUDA 12.8 for the __nv_atomic functions.
+// host or a peer device, except where the name says otherwise. Included by atomic.h only. Needs
+// CUDA 12.8 for the __nv_atomic functions.
 #ifndef RONDO_BASE_ATOMIC_CUDA_H
 #define RONDO_BASE_ATOMIC_CUDA_H
 
@@ -47,6 +48,23 @@ RONDO_ATOMIC_STORE(uint8_t, u8, relaxed, __NV_ATOMIC_RELAXED)
 RONDO_ATOMIC_STORE(uint8_t, u8, release, __NV_ATOMIC_RELEASE)
 
 #undef RONDO_ATOMIC_ACCESSORS
+
+RONDO_FN uint32_t rondo_load_acquire_device_u32(const uint32_t *p) {
+  return __nv_atomic_load_n((uint32_t *)p, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
+}
+RONDO_FN int rondo_try_swap_acq_rel_device_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
+  return __nv_atomic_compare_exchange_n(p, &expected, desired, false, __NV_ATOMIC_ACQ_REL,
+                                        __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
+}
+RONDO_FN int rondo_try_swap_acq_rel_device_u64(uint64_t *p, uint64_t expected, uint64_t desired) {
+  return __nv_atomic_compare_exchange_n(p, &expected, desired, false, __NV_ATOMIC_ACQ_REL,
+                                        __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
+}
+
+RONDO_FN void rondo_fence_stores(void) { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+RONDO_FN void rondo_fence_stores_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+RONDO_FN void rondo_store_fenced_u32(uint32_t *p, uint32_t v) { rondo_store_relaxed_u32(p, v); }
+
 #undef RONDO_ATOMIC_SWAP
 #undef RONDO_ATOMIC_EXCHANGE
 #undef RONDO_ATOMIC_ADD

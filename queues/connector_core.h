@@ -225,7 +225,8 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
     e->sequence++;
     return;
   }
-  rondo_store_release_u32(&slot->mark, e->sequence + 1); // C1
+  rondo_fence_stores();                                 // C1
+  rondo_store_fenced_u32(&slot->mark, e->sequence + 1); // C1
   e->sequence++;
   if (!RONDO_FAULT(FLAG_BEFORE_DATA))
     rondo_connector_set_flag(c, c->consumer_flag);
@@ -261,16 +262,23 @@ RONDO_FN const void *rondo_slot_payload(const struct rondo_endpoint *e,
   return rondo_connector_payload(e, slot->bytes);
 }
 
-// Consumer: frees the slot. On a GPU one thread calls it, after all threads have read the payload.
-RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
+// Consumer: frees the slot, after it has published another one since all threads read the payload:
+// the fence of that is enough on a GPU.
+RONDO_FN void rondo_connector_consume_fenced(struct rondo_endpoint *e) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   e->sequence++;
   RONDO_POINT("connector.consume");
   if (RONDO_DELAYED(consume, e))
     return;
-  rondo_store_release_u32(&c->consumed, e->sequence + (RONDO_FAULT(CREDIT_TWICE) ? 1 : 0)); // C3
+  rondo_store_fenced_u32(&c->consumed, e->sequence + (RONDO_FAULT(CREDIT_TWICE) ? 1 : 0)); // C3
   rondo_connector_set_flag(c, c->producer_flag);
   rondo_connector_set_ready(c->producer_ready);
+}
+
+// Consumer: frees the slot. On a GPU one thread calls it, after all threads have read the payload.
+RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
+  rondo_fence_stores(); // C3
+  rondo_connector_consume_fenced(e);
 }
 
 // A reference outlives the producer's run only if the run fails. The consumer announces that it

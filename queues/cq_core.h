@@ -124,7 +124,7 @@ RONDO_FN bool rondo_cq_try_claim(struct rondo_cq_producers *q, bool is_alone, ui
   uint64_t claimed = (uint64_t)seen << 32 | (uint32_t)(sequence + 1);
   if (is_alone)
     rondo_store_relaxed_u64(&q->claim, claimed);
-  else if (!rondo_try_swap_acq_rel_u64(&q->claim, claim, claimed)) // Q5
+  else if (!rondo_try_swap_acq_rel_device_u64(&q->claim, claim, claimed)) // Q5
     return false;
   *place = sequence;
   return true;

@@ -10,10 +10,10 @@
 // accesses it. Only marks, entries and `consumed` cross the bus.
 //
 //    producer: try_push (false when full; nothing changes)
-//    consumer: try_peek -> pop
+//    consumer: try_peek -> pop, or try_peek -> take ... release
 //
-// Edges: S1 try_push (release mark) pairs with S2 try_peek (acquire mark): the entry, the callback
-// record and the registration are visible. S3 pop (release consumed) pairs with S4 try_push
+// Edges: S1 publish (release mark) pairs with S2 try_peek (acquire mark): the entry, the callback
+// record and the registration are visible. S3 release (release consumed) pairs with S4 try_push
 // (acquire consumed): the entry may be overwritten.
 #ifndef RONDO_QUEUES_SQ_CORE_H
 #define RONDO_QUEUES_SQ_CORE_H
@@ -38,6 +38,8 @@ struct rondo_sqe {
   uint64_t flags;          // RONDO_SQE_*
 };
 #define RONDO_SQE_PRIVATE 1u // other devices may be unable to access the buffers
+#define RONDO_SQE_OPEN 2u    // the gate has let the run begin: the block need not ask it
+#define RONDO_SQE_FLAGS 3u
 static_assert(sizeof(struct rondo_sqe) == 64, "shared layout");
 
 // What both sides share. Followed in memory by the entries.
@@ -108,11 +110,10 @@ RONDO_FN bool rondo_sq_has_room(struct rondo_sq_producer *q) {
   return q->sequence - q->seen < q->capacity;
 }
 
-// Producer: publishes a copy of `entry`. Returns false, and changes nothing, when the queue is
-// full. Wait-free.
-RONDO_FN bool rondo_sq_try_push(struct rondo_sq_producer *q, const struct rondo_sqe *entry) {
-  if (!rondo_sq_has_room(q))
-    return false;
+// Producer: writes a copy of `entry` into a queue that has room. It is visible after
+// rondo_sq_publish, which comes after rondo_fence_stores or, in a queue between two blocks of a
+// device, rondo_fence_stores_device.
+RONDO_FN void rondo_sq_write(struct rondo_sq_producer *q, const struct rondo_sqe *entry) {
   struct rondo_sqe *slot = rondo_sq_entry(q->ring, q->capacity, q->sequence);
   slot->collective = entry->collective;
   slot->run = entry->run;
@@ -123,9 +124,23 @@ RONDO_FN bool rondo_sq_try_push(struct rondo_sq_producer *q, const struct rondo_
   slot->stream = entry->stream;
   slot->ticket = entry->ticket;
   slot->flags = entry->flags;
+}
+
+RONDO_FN void rondo_sq_publish(struct rondo_sq_producer *q) {
+  struct rondo_sqe *slot = rondo_sq_entry(q->ring, q->capacity, q->sequence);
   RONDO_POINT("sq.push");
-  rondo_store_release_u32(&slot->mark, q->sequence + 1); // S1
+  rondo_store_fenced_u32(&slot->mark, q->sequence + 1); // S1
   rondo_store_relaxed_u32(&q->sequence, q->sequence + 1);
+}
+
+// Producer: publishes a copy of `entry`. Returns false, and changes nothing, when the queue is
+// full. Wait-free.
+RONDO_FN bool rondo_sq_try_push(struct rondo_sq_producer *q, const struct rondo_sqe *entry) {
+  if (!rondo_sq_has_room(q))
+    return false;
+  rondo_sq_write(q, entry);
+  rondo_fence_stores();
+  rondo_sq_publish(q);
   return true;
 }
 
@@ -142,11 +157,19 @@ RONDO_FN const struct rondo_sqe *rondo_sq_try_peek(const struct rondo_sq_consume
   return rondo_load_acquire_u32(&entry->mark) == q->next + 1 ? entry : NULL; // S2
 }
 
-// Consumer: releases the peeked entry. Wait-free.
-RONDO_FN void rondo_sq_pop(struct rondo_sq_consumer *q) {
+// Consumer: goes on to the entry after the peeked one.
+RONDO_FN void rondo_sq_take(struct rondo_sq_consumer *q) { q->next++; }
+
+// Consumer: lets the producer overwrite all entries that it has taken. Wait-free.
+RONDO_FN void rondo_sq_release(const struct rondo_sq_consumer *q) {
   struct rondo_sq_ring *ring = (struct rondo_sq_ring *)(uintptr_t)q->ring;
-  q->next++;
   rondo_store_release_u32(&ring->consumed, q->next); // S3
+}
+
+// Consumer: takes and releases the peeked entry.
+RONDO_FN void rondo_sq_pop(struct rondo_sq_consumer *q) {
+  rondo_sq_take(q);
+  rondo_sq_release(q);
 }
 
 #endif // RONDO_QUEUES_SQ_CORE_H

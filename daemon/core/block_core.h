@@ -32,6 +32,7 @@ RONDO_FN void rondo_block_start(struct rondo_block *b, uint64_t now_ns) {
   b->stalled = 1; // look at the SQ first
   b->scheduled = 0;
   b->last_progress_ns = b->resident_since_ns = now_ns;
+  b->kept_ns = 0;
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
     b->slots[i].blocked_since_ns = 0;
   // If the last launch was too short for a whole pass, the block goes on where it stopped: else a
@@ -49,6 +50,7 @@ RONDO_FN int rondo_block_quit(struct rondo_block *b, bool is_stuck) {
     if (rondo_task_queue_next(&b->queue))
       b->passed = 1;
   }
+  rondo_block_release_entries(b);
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++) {
     if (RONDO_FAULT(QUIT_DOES_NOT_SAVE))
       b->slots[i].dirty = 0;
@@ -69,7 +71,8 @@ RONDO_FN int rondo_block_rest(struct rondo_block *b, uint64_t now_ns) {
     (void)rondo_block_quit(b, 1);
     return RONDO_STEP_EXIT;
   }
-  if (now_ns - b->last_progress_ns >= d->quit_period_ns) {
+  uint64_t since_ns = b->kept_ns > b->last_progress_ns ? b->kept_ns : b->last_progress_ns;
+  if (now_ns - since_ns >= d->quit_period_ns) {
     bool holds = b->queue.count > 0 &&
                  (d->policy.budget == RONDO_BUDGET_NEVER || RONDO_FAULT(QUIT_HOLDS_HALF_DONE));
     if (!holds)

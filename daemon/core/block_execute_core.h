@@ -7,6 +7,7 @@
 RONDO_FN void rondo_context_fail(struct rondo_task_context *c, int status) {
   c->state.status = (uint8_t)status;
   c->state.phase = RONDO_PHASE_FAILING;
+  c->state.flags |= RONDO_RUN_FAILED;
   c->state.repeat = 0; // now counts send peers
 }
 
@@ -116,6 +117,17 @@ RONDO_FN void rondo_context_begin_plan(struct rondo_task_context *c) {
   }
 }
 
+// Begins a run whose gate was seen open when it was submitted, unless its stream has not arrived. A
+// failure since then is found where the run gets stuck, or was found by the run before. The gate
+// may lie across a bus.
+RONDO_FN bool rondo_context_try_begin(struct rondo_task_context *c) {
+  const unsigned gate = c->state.flags & (RONDO_SQE_OPEN | RONDO_RUN_FAILED);
+  if (gate != RONDO_SQE_OPEN || !rondo_run_is_due(&c->state.run))
+    return false;
+  rondo_context_begin_plan(c);
+  return true;
+}
+
 // Handles the phases around the plan. Returns true if anything moved.
 RONDO_FN bool rondo_context_change_phase(struct rondo_task_context *c) {
   int is_open = 0;
@@ -142,7 +154,7 @@ RONDO_FN bool rondo_block_execute(struct rondo_block *b, struct rondo_active_slo
   struct rondo_task_context *c = &slot->context;
   bool moved = false;
   if (c->state.phase == RONDO_PHASE_GATE) {
-    moved |= rondo_context_change_phase(c);
+    moved |= rondo_context_try_begin(c) || rondo_context_change_phase(c);
     b->tied += c->state.phase != RONDO_PHASE_GATE && c->state.run.stream;
   }
   if (c->state.phase == RONDO_PHASE_OPS) {

@@ -10,15 +10,15 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
                                  uint64_t now_ns) {
   struct rondo_task_context *c = rondo_block_entry_context(b, entry);
   struct rondo_task_run run = {entry->send, entry->recv, entry->run, entry->stream, entry->ticket};
-  bool is_private = (entry->flags & RONDO_SQE_PRIVATE) != 0;
+  uint32_t flags = (uint32_t)entry->flags & RONDO_SQE_FLAGS;
   rondo_counter_add(&b->counters.fetched, 1);
   if (c->state.phase != RONDO_PHASE_IDLE) {
     c->state.queued = run;
-    c->state.references &= (uint8_t)~RONDO_REFERENCES_PRIVATE_NEXT;
-    c->state.references |= is_private ? RONDO_REFERENCES_PRIVATE_NEXT : 0;
+    c->state.flags &= (1u << RONDO_RUN_NEXT_SHIFT) - 1;
+    c->state.flags |= (uint8_t)(flags << RONDO_RUN_NEXT_SHIFT);
     return;
   }
-  rondo_context_begin(c, &run, is_private, now_ns);
+  rondo_context_begin(c, &run, flags, now_ns);
   rondo_block_set_ready(b, entry->collective);
   if (entry->collective >= b->flag_end)
     b->flag_end = entry->collective + 1;
@@ -44,6 +44,24 @@ RONDO_FN bool rondo_block_can_fan_out(struct rondo_block *b, const struct rondo_
   return true;
 }
 
+// Block 0: passes an entry on. Every inbox has room for it.
+RONDO_FN void rondo_block_fan_out(struct rondo_block *b, const struct rondo_sqe *entry) {
+  for (uint32_t i = 1; i < entry->block_count; i++)
+    rondo_sq_write(&b->daemon->inboxes[i], entry);
+  if (entry->block_count > 1)
+    rondo_fence_stores_device(); // S1
+  for (uint32_t i = 1; i < entry->block_count; i++)
+    rondo_sq_publish(&b->daemon->inboxes[i]);
+}
+
+// Lets the producer overwrite the entries that the block has taken. That takes a GPU as long as an
+// access to the host, and is not urgent, so it waits until nothing else is to be done.
+RONDO_FN void rondo_block_release_entries(struct rondo_block *b) {
+  if (b->taken)
+    rondo_sq_release(&b->source);
+  b->taken = 0;
+}
+
 // Fetches up to RONDO_STEP_FETCHES entries; returns how many.
 RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
   uint32_t fetched = 0;
@@ -58,16 +76,18 @@ RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
     if (b->index == 0) {
       if (!rondo_block_can_fan_out(b, &entry))
         break;
-      for (uint32_t i = 1; i < entry.block_count; i++)
-        (void)rondo_sq_try_push(&b->daemon->inboxes[i], &entry);
+      rondo_block_fan_out(b, &entry);
     }
     rondo_block_accept(b, &entry, now_ns);
-    rondo_sq_pop(&b->source);
+    rondo_sq_take(&b->source);
+    b->taken++;
     RONDO_TIMED_END(PREPARE, taken);
     fetched++;
     if (b->daemon->policy.budget == RONDO_BUDGET_NEVER)
       break; // the single-queue model: one at a time
   }
+  if (fetched == 0 || b->taken >= b->source.capacity / 2)
+    rondo_block_release_entries(b);
   return fetched;
 }
 

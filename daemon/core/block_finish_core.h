@@ -12,6 +12,19 @@ struct rondo_ended_run {
   uint8_t status;
 };
 
+// Counts this block's part of a run as ended, unless it is the last one: only the last block posts,
+// after it has claimed a place, and until then it is not counted. Returns true if it was counted.
+// Bounded: a swap fails only if another block was counted.
+RONDO_FN bool rondo_block_try_count(struct rondo_device_collective *entry, uint32_t parity) {
+  uint32_t before = rondo_load_acquire_device_u32(&entry->finished[parity]); // B2
+  while (before + 1 < entry->block_count) {
+    if (rondo_try_swap_acq_rel_device_u32(&entry->finished[parity], before, before + 1)) // B1
+      return true;
+    before = rondo_load_acquire_device_u32(&entry->finished[parity]); // B2
+  }
+  return false;
+}
+
 // Counts this block's part of a run of table entry `index` as ended; the last block posts the
 // completion. Returns false, and counts nothing, if the completion queue has no room.
 RONDO_FN bool rondo_block_try_post(struct rondo_block *b, uint32_t index,
@@ -21,11 +34,9 @@ RONDO_FN bool rondo_block_try_post(struct rondo_block *b, uint32_t index,
   if (RONDO_FAULT(STREAM_EARLY))
     rondo_run_release_stream(&ended->run);
   if (ended->status != RONDO_SUCCESS)
-    (void)rondo_try_swap_acq_rel_u32(&entry->status[parity], RONDO_SUCCESS, ended->status);
-  // Only the last block posts, after it has claimed a place. Until then it is not counted.
-  uint32_t before = rondo_load_acquire_u32(&entry->finished[parity]); // B2
-  if (before + 1 < entry->block_count && !RONDO_FAULT(CQE_EARLY))
-    return rondo_try_swap_acq_rel_u32(&entry->finished[parity], before, before + 1); // B1
+    (void)rondo_try_swap_acq_rel_device_u32(&entry->status[parity], RONDO_SUCCESS, ended->status);
+  if (entry->block_count > 1 && !RONDO_FAULT(CQE_EARLY) && rondo_block_try_count(entry, parity))
+    return true;
   uint32_t place = 0;
   RONDO_TIMED_BEGIN(began);
   if (!rondo_cq_try_claim(b->daemon->cq, b->daemon->block_count == 1, &place))
@@ -39,7 +50,7 @@ RONDO_FN bool rondo_block_try_post(struct rondo_block *b, uint32_t index,
   cqe.run = (uint16_t)ended->run.number;
   // First: once the entry is visible, the next run of this parity may come.
   rondo_store_relaxed_u32(&entry->status[parity], RONDO_SUCCESS);
-  rondo_store_release_u32(&entry->finished[parity], 0);
+  rondo_store_relaxed_u32(&entry->finished[parity], 0);
   // Also first: the words may be reused once the entry is visible.
   rondo_run_release_stream(&ended->run);
   rondo_cq_publish(b->daemon->cq, place, &cqe);
@@ -73,11 +84,11 @@ RONDO_FN bool rondo_block_try_finish(struct rondo_block *b, struct rondo_active_
   struct rondo_task_context *c = &slot->context;
   const struct rondo_ended_run ended = {c->state.run, c->state.started_ns, c->state.status};
   const struct rondo_task_run next = c->state.queued;
-  const uint8_t references = c->state.references;
+  const uint8_t flags = c->state.flags;
   c->state.queued.number = 0;
   c->state.phase = RONDO_PHASE_IDLE;
   if (next.number)
-    rondo_context_begin(c, &next, (references & RONDO_REFERENCES_PRIVATE_NEXT) != 0, now_ns);
+    rondo_context_begin(c, &next, flags >> RONDO_RUN_NEXT_SHIFT, now_ns);
   slot->dirty = 1;
   rondo_slot_save(b, slot);
   if (!rondo_block_try_post(b, c->fixed.index, &ended, now_ns)) {
@@ -85,7 +96,7 @@ RONDO_FN bool rondo_block_try_finish(struct rondo_block *b, struct rondo_active_
     c->state.started_ns = ended.started_ns;
     c->state.status = ended.status;
     c->state.queued = next;
-    c->state.references = references;
+    c->state.flags = flags;
     c->state.phase = RONDO_PHASE_ENDED;
     slot->dirty = 1;
     return false;

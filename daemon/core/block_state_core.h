@@ -75,6 +75,7 @@ struct rondo_block {
   uint32_t looks;      // how often a primitive checks for its data; set by the driver. 0: never
   uint32_t attempt;    // enum rondo_attempt of the scheduled collective's last attempt
   uint32_t rounds;     // look rounds
+  uint32_t taken;      // entries of its source that it has not released
   uint32_t tied;       // runs in its queue that have begun, and that a stream waits for
   uint64_t turn_bytes; // moved by the scheduled collective in this turn
   uint64_t looked_ns;  // time of the last look round
@@ -85,6 +86,8 @@ struct rondo_block {
   uint32_t flag_end;   // after the last flag that a collective of the queue can have
   uint32_t blind_look; // place of the queue that is looked at next without a flag
   uint64_t last_progress_ns;
+  uint64_t
+      kept_ns; // as if it had made progress then: another block of its daemon did. By the driver
   uint64_t resident_since_ns;
   struct rondo_task_queue queue;
   struct rondo_block_counters counters;
@@ -110,10 +113,10 @@ RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_
   b->source = *source;
   b->index = index;
   b->resident = b->stalled = b->scheduled = b->passed = 0;
-  b->last_progress_ns = b->resident_since_ns = 0;
+  b->last_progress_ns = b->resident_since_ns = b->kept_ns = 0;
   b->looks = 1;
   b->attempt = RONDO_ATTEMPT_DONE;
-  b->rounds = b->tied = 0;
+  b->rounds = b->taken = b->tied = 0;
   b->turn_bytes = b->looked_ns = 0;
   b->tick_ns = 1;
   b->waits = (uint64_t)(uintptr_t)tasks->waits;

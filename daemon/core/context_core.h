@@ -18,6 +18,7 @@
 #include "daemon/plan/geometry_core.h"
 #include "daemon/plan/plan.h"
 #include "queues/connector_core.h"
+#include "queues/sq_core.h"
 #include <rondo/status.h>
 
 // Runs of one collective that a daemon holds at once: one executes, one is next. Later runs wait in
@@ -134,14 +135,13 @@ struct rondo_context_dynamic {
   uint8_t op;
   uint8_t phase;                   // enum rondo_context_phase
   uint8_t status;                  // enum rondo_status of the run
-  uint8_t references;              // RONDO_REFERENCES_*
+  uint8_t flags;                   // RONDO_SQE_* and RONDO_RUN_*
   uint16_t bound_send, bound_recv; // peers of `send` and `recv`, or RONDO_PLAN_NO_PEER
 };
-// A reference was published in this run; the buffers of this run are private; those of the next
-// are.
-#define RONDO_REFERENCES_PUBLISHED 1u
-#define RONDO_REFERENCES_PRIVATE 2u
-#define RONDO_REFERENCES_PRIVATE_NEXT 4u
+#define RONDO_RUN_HAS_REFERENCE 4u // this run has published one
+#define RONDO_RUN_FAILED 8u        // this run or an earlier one: the connectors may hold its slots
+#define RONDO_RUN_NEXT_SHIFT 4u    // above: the RONDO_SQE_* of the next run
+static_assert(RONDO_SQE_FLAGS < RONDO_RUN_HAS_REFERENCE, "see there");
 static_assert(sizeof(struct rondo_context_dynamic) == 80 + 16 + 32 + 8 + 8, "shared layout");
 
 #define RONDO_CONTEXT_VECTOR_BYTES 16u // a context is loaded and saved as vectors of so many bytes
@@ -206,7 +206,7 @@ RONDO_FN const struct rondo_own_memory *rondo_context_memory(const struct rondo_
 }
 
 RONDO_FN bool rondo_context_has_reference(const struct rondo_task_context *c) {
-  return (c->state.references & RONDO_REFERENCES_PUBLISHED) != 0;
+  return (c->state.flags & RONDO_RUN_HAS_REFERENCE) != 0;
 }
 
 RONDO_FN struct rondo_communicator_gate *rondo_context_gate(const struct rondo_task_context *c) {
@@ -235,16 +235,16 @@ RONDO_FN void rondo_run_release_stream(const struct rondo_task_run *run) {
   rondo_store_release_u64(&words->completion, run->ticket); // D3
 }
 
-// Sets up the dynamic part for a fetched run. `is_private`: the run's buffers are.
+// Sets up the dynamic part for a fetched run. `flags`: RONDO_SQE_*.
 RONDO_FN void rondo_context_begin(struct rondo_task_context *c, const struct rondo_task_run *run,
-                                  bool is_private, uint64_t now_ns) {
+                                  uint32_t flags, uint64_t now_ns) {
   c->state.run = *run;
   c->state.loop = 0;
   c->state.repeat = 0;
   c->state.op = 0;
   c->state.phase = RONDO_PHASE_GATE;
   c->state.status = 0;
-  c->state.references = is_private ? RONDO_REFERENCES_PRIVATE : 0;
+  c->state.flags = (uint8_t)(flags | (c->state.flags & RONDO_RUN_FAILED));
   c->state.started_ns = now_ns;
 }
 

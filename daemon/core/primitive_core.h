@@ -210,7 +210,7 @@ RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
   if (!memory || v->rest || (v->op->primitive & RONDO_PRIM_SCRATCH) ||
       !rondo_connector_can_refer(&c->state.send, memory, v->bytes))
     return NULL;
-  bool is_private = (c->state.references & RONDO_REFERENCES_PRIVATE) != 0;
+  bool is_private = (c->state.flags & RONDO_SQE_PRIVATE) != 0;
   return is_private && !rondo_connector_reads_private(&c->state.send) ? NULL : memory;
 }
 
@@ -230,7 +230,7 @@ RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct ron
     rondo_connector_put_word(&c->state.send, reference != NULL, v->part->count);
   rondo_connector_publish(&c->state.send, reference, (uint32_t)v->message_bytes);
   if (reference) {
-    c->state.references |= RONDO_REFERENCES_PUBLISHED;
+    c->state.flags |= RONDO_RUN_HAS_REFERENCE;
     c->state.reference_end = c->state.send.sequence;
   }
 }
@@ -361,8 +361,12 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
   RONDO_POINT("primitive.execute");
   if (!rondo_chunk_execute(c, &v, guarded))
     return RONDO_ATTEMPT_SHUT;
-  if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ))
-    rondo_connector_consume(&c->state.recv);
+  if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ)) {
+    if (primitive & RONDO_PRIM_SEND)
+      rondo_connector_consume_fenced(&c->state.recv);
+    else
+      rondo_connector_consume(&c->state.recv);
+  }
   *moved_bytes += v.message_bytes;
   return RONDO_ATTEMPT_DONE;
 }

@@ -143,7 +143,7 @@ static void view_add_status(const struct rondo_cuda_block_status *s,
     return;
   view->state.phase = (uint8_t)stands;
   view->state.op = (uint8_t)(stands >> 8);
-  view->state.references = stands & RONDO_STANDS_HAS_REFERENCE ? RONDO_REFERENCES_PUBLISHED : 0;
+  view->state.flags = stands & RONDO_STANDS_HAS_REFERENCE ? RONDO_RUN_HAS_REFERENCE : 0;
   view->state.run.number = rondo_load_relaxed_u64(&s->run);
   view->state.repeat = rondo_load_relaxed_u32(&s->repeat);
   view->state.bound_send = (uint16_t)rondo_load_relaxed_u32(&s->bound_send);

@@ -15,6 +15,10 @@
 // stream goes on. A launch that was made for such a run and finds the block owned leaves the run's
 // words at home, for the owner.
 //
+// The blocks of a daemon leave together: a block that makes no progress stays as long as another
+// one makes any. A single block that left would stop all ranks in the middle of a run, until its
+// next launch has begun.
+//
 // Edges (docs/memory-order.md):
 //   L1 disown (release owner) pairs with L2 try_own (swap): the state at home is the last owner's.
 //   L3 the status line's `leaves` (release) pairs with the launcher's load: the rest of the line.
@@ -74,8 +78,9 @@ struct rondo_cuda_block_home {
   uint32_t owner; // 1 while a launch steps the block (L1/L2)
   uint32_t reserved;
   uint64_t launches; // residencies begun
+  uint64_t moved_ns; // of block 0: about when a block of the daemon last made progress
   struct rondo_cuda_tie ties[RONDO_CUDA_TIES];
-  uint8_t owner_line[RONDO_LINE_BYTES - 16 - RONDO_CUDA_TIES * sizeof(struct rondo_cuda_tie)];
+  uint8_t owner_line[RONDO_LINE_BYTES - 24 - RONDO_CUDA_TIES * sizeof(struct rondo_cuda_tie)];
   struct rondo_block block; // saved by its last launch; the active slots are empty
 };
 static_assert(offsetof(struct rondo_cuda_block_home, block) % 16 == 0, "moved as vectors");
@@ -337,9 +342,31 @@ RONDO_FN bool rondo_cuda_block_is_resident(const struct rondo_cuda_block_status 
 
 // What changes between the steps of a launch.
 struct rondo_cuda_launch_pace {
-  uint64_t begun_ns, reported_ns;
+  uint64_t begun_ns, reported_ns, told_ns;
   uint32_t pause_ns;
 };
+
+// Times at which blocks tell each other of their progress, and ask, in a quit period.
+#define RONDO_CUDA_TOLD_A_PERIOD 8u
+
+// After a step that made progress: tells the other blocks now and then. They may not stay where
+// the device lacks room for all blocks of all daemons.
+RONDO_FN void rondo_cuda_launch_tell(const struct rondo_cuda_launch *l,
+                                     struct rondo_cuda_launch_pace *p, const struct rondo_block *b,
+                                     uint64_t now_ns) {
+  if (now_ns - p->told_ns < b->daemon->quit_period_ns / RONDO_CUDA_TOLD_A_PERIOD || !l->stay_ns)
+    return;
+  rondo_store_relaxed_u64(&rondo_cuda_launch_home(l, 0)->moved_ns, now_ns);
+  p->told_ns = now_ns;
+}
+
+// Keeps a block that has made no progress for most of a quit period if another one has.
+RONDO_FN void rondo_cuda_launch_keep(const struct rondo_cuda_launch *l, struct rondo_block *b,
+                                     uint64_t now_ns) {
+  uint64_t most_ns = b->daemon->quit_period_ns / 2;
+  if (l->stay_ns && now_ns - b->last_progress_ns >= most_ns && now_ns - b->kept_ns >= most_ns)
+    b->kept_ns = rondo_load_relaxed_u64(&rondo_cuda_launch_home(l, 0)->moved_ns);
+}
 
 // After a step that did not progress.
 RONDO_FN void rondo_cuda_launch_rest(struct rondo_cuda_launch_pace *p,
@@ -369,18 +396,22 @@ RONDO_FN uint32_t rondo_cuda_launch_steps(const struct rondo_cuda_launch *l,
                                           const struct rondo_cuda_block_home *home,
                                           struct rondo_cuda_fast *fast, uint64_t now_ns) {
   struct rondo_block *b = &fast->block;
-  struct rondo_cuda_launch_pace pace = {now_ns, now_ns, RONDO_CUDA_PAUSE_MIN_NS};
-  b->tick_ns = UINT32_MAX; // until the clock has moved
+  struct rondo_cuda_launch_pace pace = {now_ns, now_ns, 0, RONDO_CUDA_PAUSE_MIN_NS};
+  b->tick_ns = UINT32_MAX;                     // until the clock has moved
+  rondo_cuda_launch_tell(l, &pace, b, now_ns); // blocks of an earlier launch stay with this one
   for (uint64_t i = 0; i < l->max_steps && now_ns - pace.begun_ns < l->longest_ns; i++) {
     if (b->queue.count + RONDO_STEP_FETCHES > b->queue.capacity)
       rondo_cuda_launch_move_queue_home(home, b);
     int result = rondo_block_step(b, now_ns);
     if (!b->resident)
       return (uint32_t)result;
-    if (result == RONDO_STEP_PROGRESSED)
+    if (result == RONDO_STEP_PROGRESSED) {
       pace.pause_ns = RONDO_CUDA_PAUSE_MIN_NS;
-    else
+      rondo_cuda_launch_tell(l, &pace, b, now_ns);
+    } else {
+      rondo_cuda_launch_keep(l, b, now_ns);
       rondo_cuda_launch_rest(&pace, rondo_cuda_launch_status(l, b->index), b, now_ns);
+    }
     uint64_t before_ns = now_ns;
     now_ns = rondo_cuda_launch_now_ns();
     rondo_cuda_launch_note_tick(b, before_ns, now_ns);

@@ -14,6 +14,7 @@ void rondo_context_save(struct rondo_task_context *buffer, const struct rondo_ta
   // stores.
   buffer->state.queued.number = 0;
   buffer->state.phase = RONDO_PHASE_IDLE;
+  buffer->state.flags = slot->state.flags;
   rondo_store_relaxed_u32(&buffer->state.send.sequence, slot->state.send.sequence);
   rondo_store_relaxed_u32(&buffer->state.send.seen, slot->state.send.seen);
   buffer->state.send.connector = slot->state.send.connector;

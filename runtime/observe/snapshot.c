@@ -19,7 +19,7 @@ static void view_find_peer(const struct rondo_coll *coll, const struct rondo_blo
                            struct rondo_coll_view *v) {
   const struct rondo_context_dynamic *s = &look->state;
   bool drains = s->phase == RONDO_PHASE_DRAIN ||
-                (s->phase == RONDO_PHASE_FAILING && (s->references & RONDO_REFERENCES_PUBLISHED));
+                (s->phase == RONDO_PHASE_FAILING && (s->flags & RONDO_RUN_HAS_REFERENCE));
   if (!drains && s->phase != RONDO_PHASE_OPS)
     return; // there may be no plan yet
   const struct rondo_plan *plan = coll->plan;

@@ -9,6 +9,7 @@
 #include "runtime/job/match.h"
 #include "runtime/rank/lending.h"
 #include "runtime/rank/stream.h"
+#include "runtime/transport/communicator.h"
 
 #define SERVICE_BATCH 64
 
@@ -47,6 +48,11 @@ struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
   e.stream = (uint64_t)(uintptr_t)record->tie.words;
   e.ticket = record->tie.ticket;
   e.flags = record->is_private ? RONDO_SQE_PRIVATE : 0;
+  int is_open = 0;
+  if (rondo_gate_verdict(&coll->registration.comm->gate, record->number, &is_open) ==
+          RONDO_SUCCESS &&
+      is_open)
+    e.flags |= RONDO_SQE_OPEN;
   return e;
 }
 

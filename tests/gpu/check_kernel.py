@@ -76,8 +76,10 @@ def rule_context_save_is_its_dynamic_part(_, ptx):
 
 def rule_order_at_system_scope(_, ptx):
     wanted = ("ld.acquire.sys.b32", "ld.acquire.sys.b64", "st.release.sys.b32",
-              "st.release.sys.b64", "fence.sc.sys", "atom.cas.acq_rel.sys")
-    narrow = re.search(r"\.(?:acquire|release|acq_rel)\.(?:cta|gpu)\b", ptx)
+              "st.release.sys.b64", "fence.sc.sys", "fence.acq_rel.sys")
+    # Blocks of one device share an inbox, the count of ended parts and the claim: scope gpu.
+    shared = r"(?:atom\.cas\.acq_rel|ld\.acquire|fence\.acq_rel)\.gpu\b"
+    narrow = re.search(r"\.(?:acquire|release|acq_rel)\.(?:cta|gpu)\b", re.sub(shared, "", ptx))
     return all(word in ptx for word in wanted) and not narrow
 
 
