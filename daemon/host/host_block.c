@@ -9,21 +9,23 @@
 // How long a thread steps a block before it gives up the owner word: one turn.
 struct turn_kind {
   uint32_t steps;       // maximum; it is small so that other threads soon become the owner
+  uint32_t quick_steps; // maximum if the steps are quick; 0: the same
   uint32_t stuck_steps; // maximum of steps while the block is stuck
   uint32_t looks;       // how often a step checks for data of a peer
-  bool ends_with_run;   // stop as soon as a run has ended
+  bool ends_with_run;   // stop when a run has ended, unless the next step is quick
   bool is_quiet; // wake no parked worker: the thread itself steps the blocks that wait for this one
 };
 
 static const struct turn_kind TURNS[] = {
     [RONDO_HOST_WORKER] = {.steps = 4, .looks = 1},
     [RONDO_HOST_SUBMITTER] = {.steps = 4, .looks = 1, .is_quiet = true},
-    [RONDO_HOST_TESTER] = {.steps = 4, .looks = 1, .ends_with_run = true},
+    [RONDO_HOST_TESTER] = {.steps = 4, .quick_steps = 4, .looks = 1, .ends_with_run = true},
     // The thread has nothing else to do, and a step is long compared to the time that a slot takes.
-    [RONDO_HOST_WAITER] = {.steps = 4, .stuck_steps = 4, .looks = 16, .ends_with_run = true}};
+    [RONDO_HOST_WAITER] = {
+        .steps = 4, .quick_steps = 16, .stuck_steps = 4, .looks = 16, .ends_with_run = true}};
 // The thread also executes rounds of the proxy, and 16 probes take as long as such a round.
 static const struct turn_kind WAITER_TURN_PROXIED = {
-    .steps = 4, .stuck_steps = 4, .looks = 2, .ends_with_run = true};
+    .steps = 4, .quick_steps = 4, .stuck_steps = 4, .looks = 2, .ends_with_run = true};
 // A probe right after submission would take the line from a peer that is about to write it.
 static const struct turn_kind INLINE_FIRST = {.steps = 1, .looks = 0, .is_quiet = true};
 static const struct turn_kind INLINE_SECOND = {.steps = 1, .looks = 1, .is_quiet = true};
@@ -126,26 +128,46 @@ static void block_note_quit(struct rondo_host_block *block, uint64_t now_ns) {
     rondo_futex_wake_all(&d->left_word);
 }
 
+// The context of the scheduled collective. The queue is not empty.
+static const struct rondo_task_context *block_next(const struct rondo_block *b) {
+  return rondo_block_context(b, rondo_task_index(rondo_task_queue_current(&b->queue)));
+}
+
+static uint32_t context_chunk_bytes(const struct rondo_task_context *c) {
+  return c->fixed.geometry.chunk_elems * c->fixed.elem_bytes;
+}
+
 // Stores how much the block copies, for threads of other ranks that may step it.
 static void block_note_copies(struct rondo_host_block *block) {
-  const struct rondo_block *b = &block->core;
-  if (b->queue.count == 0)
+  if (block->core.queue.count == 0)
     return;
-  uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
-  const struct rondo_task_context *c = &b->slots[index % RONDO_ACTIVE_SLOTS].context;
+  const struct rondo_task_context *c = block_next(&block->core);
   bool copies =
       c->state.phase == RONDO_PHASE_OPS && (rondo_context_op(c)->primitive & RONDO_PRIM_COPY);
-  uint32_t bytes = copies ? c->fixed.geometry.chunk_elems * c->fixed.elem_bytes : 0;
+  uint32_t bytes = copies ? context_chunk_bytes(c) : 0;
   if (rondo_load_relaxed_u32(&block->copies_bytes) != bytes)
     rondo_store_relaxed_u32(&block->copies_bytes, bytes);
 }
 
-// True if a run has ended since `ended` was read, and either the turn ends with a run or there is
-// nothing left to do.
-static bool block_is_through(const struct rondo_block *b, uint64_t ended, bool ends_with_run) {
-  if (b->counters.ended == ended)
+// True if the next step of the block, which has work, takes little time.
+static bool block_is_quick_next(const struct rondo_block *b) {
+  return context_chunk_bytes(block_next(b)) <= RONDO_HOST_QUICK_BYTES;
+}
+
+// True if a turn ends after `steps` steps. `ended`: how many runs had ended before the turn. Many
+// small runs take one turn together: to read the clock and to take the rank's lock for each of them
+// would take longer than their steps.
+static bool block_is_through(const struct rondo_block *b, uint64_t ended, uint32_t steps,
+                             const struct turn_kind *how) {
+  bool is_long = steps >= how->steps;
+  if (is_long && steps >= how->quick_steps)
+    return true;
+  if (!is_long && b->counters.ended == ended)
     return false;
-  return ends_with_run || (b->queue.count == 0 && !rondo_sq_try_peek(&b->source));
+  bool may_end = is_long || how->ends_with_run;
+  if (b->queue.count == 0)
+    return may_end || !rondo_sq_try_peek(&b->source);
+  return may_end && !block_is_quick_next(b);
 }
 
 // Steps a resident block until it is stuck or its turn is over. Returns true if it made progress;
@@ -158,7 +180,7 @@ static bool block_step_often(struct rondo_host_block *block, uint64_t now_ns,
   uint32_t steps = 0;
   bool moved = false;
   block->core.looks = how->looks;
-  while (steps < how->steps && !block_is_through(&block->core, ended, how->ends_with_run)) {
+  while (!block_is_through(&block->core, ended, steps, how)) {
     *result = rondo_block_step(&block->core, now_ns);
     if (*result == RONDO_STEP_PROGRESSED) {
       moved = 1;

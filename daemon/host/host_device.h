@@ -10,6 +10,7 @@
 #include "daemon/host/host_ready.h"
 
 #define RONDO_HOST_MAX_WORKERS 256u
+#define RONDO_HOST_QUICK_BYTES 8192u // largest chunk of a step that counts as quick
 
 enum worker_state {
   WORKER_RUNNING = 0, // not parked

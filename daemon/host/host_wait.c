@@ -22,7 +22,6 @@
 #define LARGE_BYTES 262144u     // smallest copy that is left to the rank's own thread
 #define QUICK_ROUNDS 8          // rounds of rondo_host_poll over its own and other blocks
 #define OWN_LOOKS 64            // attempts to own a block that waits for what was just submitted
-#define QUICK_BYTES 8192u       // largest copy of a block that counts as quick
 #define YIELD_AFTER 4           // tests without progress before a thread yields a shared core
 
 // Runs the proxy. `then`: enum rondo_forward. Returns true if anything moved.
@@ -39,7 +38,7 @@ static bool has_shared_core(void) {
 // step all blocks for which it waits.
 static bool block_is_left_to_submitters(const struct rondo_host_block *block) {
   return !block->daemon->base.event_counts &&
-         rondo_load_relaxed_u32(&block->copies_bytes) <= QUICK_BYTES;
+         rondo_load_relaxed_u32(&block->copies_bytes) <= RONDO_HOST_QUICK_BYTES;
 }
 
 // Marks blocks whose inbox block 0 may have filled.
@@ -107,7 +106,7 @@ static bool block_is_better_left(const struct rondo_host_block *block) {
 
 // True if stepping the block takes little time, and no thread waits for its rank.
 static bool block_is_quick(const struct rondo_host_block *block) {
-  return rondo_load_relaxed_u32(&block->copies_bytes) <= QUICK_BYTES &&
+  return rondo_load_relaxed_u32(&block->copies_bytes) <= RONDO_HOST_QUICK_BYTES &&
          rondo_load_relaxed_u32(&block->daemon->helpers) == 0;
 }
 

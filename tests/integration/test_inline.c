@@ -1,5 +1,5 @@
 // Which runs take their first steps within rondo_run: runs that are small, alone and have no
-// callback.
+// callback. And how many runs a turn of a waiting thread ends.
 #include <sched.h>
 
 #include "daemon/host/host.h"
@@ -227,11 +227,53 @@ static void what_is_left_in_the_queue_is_over_for_everybody(void **state) {
   rondo_test_job_close(&job);
 }
 
+// Runs of broadcasts of `count` elements that end in one turn of a waiting thread, of TURN_RUNS
+// that can end.
+enum { TURN_RUNS = 8 };
+static uint64_t runs_of_one_turn(uint64_t count) {
+  struct rondo_collective coll[TURN_RUNS][2];
+  struct rondo_collective_desc d = rondo_all_reduce(1, count, RONDO_FLOAT32, RONDO_SUM);
+  d.kind = RONDO_BROADCAST;
+  rondo_test_job_open(&job, 2, NULL);
+  for (d.id = 0; d.id < TURN_RUNS; d.id++)
+    rondo_test_job_register(&job, &d, coll[d.id]);
+  struct rondo_host_block *blocks[2];
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    count_inline(rank);
+    blocks[rank] = rondo_host_daemon_of(counted->member.daemon)->blocks;
+  }
+  while (!rondo_host_block_try_own(blocks[1]))
+    sched_yield();
+  const uint64_t *sent = &blocks[0]->core.counters.primitives;
+  for (uint32_t i = 0; i < TURN_RUNS; i++) {
+    submit(0, coll[i][0], NULL);
+    submit(1, coll[i][1], NULL);
+  }
+  while (rondo_load_relaxed_u64(sent) < TURN_RUNS)
+    (void)rondo_test(job.ctx[0], coll[TURN_RUNS - 1][0], 1);
+  assert_int_equal(rondo_host_block_drive(blocks[1], 0, RONDO_HOST_WAITER), RONDO_STEP_PROGRESSED);
+  uint64_t ended = blocks[1]->core.counters.ended;
+  rondo_host_block_disown(blocks[1]);
+  for (uint32_t i = 0; i < TURN_RUNS; i++)
+    for (uint32_t rank = 0; rank < 2; rank++)
+      await(rank, coll[i][rank]);
+  rondo_test_job_close(&job);
+  return ended;
+}
+
+// Else each of them would cost the waiting thread a turn, which takes longer than a small run.
+static void small_runs_end_in_one_turn(void **state) {
+  (void)state;
+  assert_int_equal(runs_of_one_turn(1), TURN_RUNS);
+  assert_int_equal(runs_of_one_turn(LARGE), 1); // the thread may have waited for this one
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("inline", a_small_run_is_submitted_inline),
       RONDO_NAMED_TEST("inline", the_last_rank_need_not_wait),
       RONDO_NAMED_TEST("inline", a_thread_that_asks_steps_the_blocks),
+      RONDO_NAMED_TEST("inline", small_runs_end_in_one_turn),
       RONDO_NAMED_TEST("inline", what_is_left_in_the_queue_is_over_for_everybody),
   };
   return cmocka_run_group_tests_name("inline", tests, NULL, NULL);
