@@ -172,9 +172,7 @@ void rondo_host_wake_parked(void) {
     worker_wake(&dev->workers[i], WORKER_TICK);
 }
 
-// The longest tick. It is longer with many processes, because the checks of all workers take time
-// from threads with work.
-static uint64_t device_longest_tick_ns(void) {
+uint64_t rondo_host_longest_tick_ns(void) {
   uint32_t times = 1 + rondo_host_competing_ranks() / PROCESSES_FEW;
   return (uint64_t)TICK_MAX_NS * (times < TICK_MAX_TIMES ? times : TICK_MAX_TIMES);
 }
@@ -234,7 +232,7 @@ static void *worker_main(void *arg) {
     fruitless = 0;
     if (is_notified)
       tick_ns = TICK_MIN_NS;
-    else if (tick_ns < device_longest_tick_ns())
+    else if (tick_ns < rondo_host_longest_tick_ns())
       tick_ns *= 2;
   }
   return NULL;

@@ -102,6 +102,9 @@ uint32_t rondo_host_count_competing(int64_t pid, uint32_t ranks);
 void rondo_host_set_local_ranks(uint32_t ranks);
 void rondo_host_set_competing(uint32_t was, uint32_t is);
 
+// The longest time after which a worker with unfinished work checks again. It is longer with many
+// processes, because the checks of all workers take time from threads with work.
+uint64_t rondo_host_longest_tick_ns(void);
 // Wakes parked workers that set wake_on_move.
 void rondo_host_wake_parked(void);
 // Binds a worker to a NUMA node if the process has cores on several.

@@ -18,7 +18,7 @@
 #define BLIND_EVERY_NS 200000u  // time between two visits of all blocks
 #define BLIND_SHARE 16u         // such visits take about one part in so many of a core
 #define BLIND_MOST_NS 10000000u // longest time between them
-#define WAKE_EVERY_NS 1000000u  // time between two wake-ups of a worker for remaining work
+#define WAKE_EVERY_NS 1000000u  // time between two wake-ups for remaining work, on each core
 #define LARGE_BYTES 262144u     // smallest copy that is left to the rank's own thread
 #define QUICK_ROUNDS 8          // rounds of rondo_host_poll over its own and other blocks
 #define OWN_LOOKS 64            // attempts to own a block that waits for what was just submitted
@@ -355,11 +355,18 @@ static bool has_sleepers(struct rondo_host_daemon *d) {
 
 // True if the worker must be woken for remaining work. A thread that waits for one run after
 // another leaves work each time. If no core is spare, it would have to give its core to the worker
-// each time. A worker that was woken less than WAKE_EVERY_NS ago checks again soon anyway.
+// each time, so the ranks that share a core wake their workers in turn. A worker that was woken a
+// while ago checks again after about the same time, and at the latest after its longest tick.
 static bool must_wake_worker(struct rondo_host_daemon *d) {
+  const struct rondo_host_device *dev = &rondo_host_device;
   uint64_t now_ns = rondo_load_relaxed_u64(&d->blocks[0].now_ns);
-  if (!rondo_host_has_spare_core() && now_ns - rondo_load_relaxed_u64(&d->woken_ns) < WAKE_EVERY_NS)
-    return false;
+  if (!rondo_host_has_spare_core()) {
+    uint32_t ranks = rondo_load_relaxed_u32(&dev->local_ranks) + rondo_host_competing_ranks();
+    uint64_t period_ns = (uint64_t)WAKE_EVERY_NS * (ranks / dev->cores);
+    if (now_ns - rondo_load_relaxed_u64(&d->woken_ns) < period_ns ||
+        period_ns >= rondo_host_longest_tick_ns())
+      return false;
+  }
   rondo_store_relaxed_u64(&d->woken_ns, now_ns);
   return true;
 }

@@ -4,10 +4,14 @@
 
 #include "base/atomic.h"
 #include "daemon/host/host_device.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"
 
 #define LONG_NS INT64_C(100000000000)
+#define MOST_RANKS 8u
+#define MANY_WAITS 200u
 
 // The cores that a child may use.
 struct place {
@@ -107,6 +111,69 @@ static void be_several(struct rondo_test_child *child) {
   destroy_each(child, alone, 3);
 }
 
+// When rank 0 last woke its worker for remaining work; 0: never.
+static uint64_t woken_ns(struct rondo_test_child *child, struct rondo_context ctx) {
+  struct rondo_rank *rank = NULL;
+  RONDO_CHILD_CHECK(rondo_rank_pin(ctx, "test", &rank) == RONDO_SUCCESS);
+  uint64_t woken = rondo_load_relaxed_u64(&rondo_host_daemon_of(rank->member.daemon)->woken_ns);
+  rondo_rank_unpin(ctx);
+  return woken;
+}
+
+struct crowd {
+  uint32_t count; // ranks
+  struct rondo_context ctx[MOST_RANKS];
+  struct rondo_collective met[MOST_RANKS], late[MOST_RANKS];
+};
+
+static void crowd_open(struct rondo_test_child *child, struct crowd *c) {
+  struct rondo_collective_desc met = rondo_barrier(1);
+  struct rondo_collective_desc late = rondo_barrier(2);
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  cfg.rank_count = c->count;
+  RONDO_CHILD_CHECK(rondo_unique_id_create(&cfg.id) == RONDO_SUCCESS);
+  init_each(child, c->ctx, c->count, cfg);
+  for (uint32_t r = 0; r < c->count; r++)
+    RONDO_CHILD_CHECK(rondo_register(c->ctx[r], &met, &c->met[r]) == RONDO_SUCCESS &&
+                      rondo_register(c->ctx[r], &late, &c->late[r]) == RONDO_SUCCESS);
+}
+
+static void run_from(struct rondo_test_child *child, const struct crowd *c, uint32_t first,
+                     const struct rondo_collective *coll) {
+  for (uint32_t r = first; r < c->count; r++)
+    RONDO_CHILD_CHECK(rondo_run(c->ctx[r], coll[r], NULL, NULL, NULL, NULL) == RONDO_SUCCESS);
+}
+
+static void await_run(struct rondo_test_child *child, const struct crowd *c, uint32_t r,
+                      const struct rondo_collective *coll) {
+  RONDO_CHILD_CHECK(rondo_wait(c->ctx[r], coll[r], RONDO_LAST_RUN, LONG_NS) == RONDO_SUCCESS);
+}
+
+// Rank 0 waits for one barrier after the other, and leaves another one outstanding each time.
+// Returns true if it has woken its worker.
+static bool wakes_worker(struct rondo_test_child *child, uint32_t count, uint32_t waits) {
+  struct crowd c = {.count = count};
+  bool wakes = false;
+  crowd_open(child, &c);
+  RONDO_CHILD_CHECK(rondo_run(c.ctx[0], c.late[0], NULL, NULL, NULL, NULL) == RONDO_SUCCESS);
+  for (uint32_t i = 0; i < waits && !wakes; i++) {
+    run_from(child, &c, 0, c.met);
+    await_run(child, &c, 0, c.met);
+    wakes = woken_ns(child, c.ctx[0]) != 0;
+  }
+  run_from(child, &c, 1, c.late);
+  for (uint32_t r = 0; r < count; r++)
+    await_run(child, &c, r, c.late);
+  destroy_each(child, c.ctx, count);
+  return wakes;
+}
+
+static void leave_work(struct rondo_test_child *child) {
+  bind_to(child, child->arg);
+  RONDO_CHILD_CHECK(wakes_worker(child, 2, UINT32_MAX));
+  RONDO_CHILD_CHECK(!wakes_worker(child, MOST_RANKS, MANY_WAITS));
+}
+
 static void hear_and_say(struct rondo_test_processes *p) {
   for (uint32_t r = 0; r < p->count; r++)
     rondo_test_receive(p, r);
@@ -147,11 +214,22 @@ static void idle_contexts_do_not_count(void **state) {
   rondo_test_reap(&p, 0);
 }
 
+// A worker that is woken by each thread that leaves work takes the cores from the threads that
+// could do it.
+static void workers_are_seldom_woken_if_many_ranks_share_a_core(void **state) {
+  struct rondo_test_processes p;
+  struct place place = {.cores = 1};
+  (void)state;
+  rondo_test_fork(&p, 1, leave_work, &place);
+  rondo_test_reap(&p, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("oversubscribed", processes_on_one_core_know_that_they_share_it),
       RONDO_NAMED_TEST("oversubscribed", processes_with_a_core_each_do_not_yield),
       RONDO_NAMED_TEST("oversubscribed", idle_contexts_do_not_count),
+      RONDO_NAMED_TEST("oversubscribed", workers_are_seldom_woken_if_many_ranks_share_a_core),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
