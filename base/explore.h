@@ -9,7 +9,8 @@
 //
 // RONDO_DELAYED(publish or consume, endpoint): true if the schedule simulator (sim/schedule, built
 // with RONDO_SIMULATE) makes the slot or the credit visible itself, when it arrives in virtual
-// time.
+// time. RONDO_LOSES_NO_FLAG: 1 there, because one thread runs all blocks and sets the ready flag of
+// each collective whose wait has ended.
 #ifndef RONDO_BASE_EXPLORE_H
 #define RONDO_BASE_EXPLORE_H
 
@@ -127,9 +128,11 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e);
 bool rondo_simulate_consume(const struct rondo_endpoint *e);
 
 #define RONDO_DELAYED(act, endpoint) rondo_simulate_##act(endpoint)
+#define RONDO_LOSES_NO_FLAG 1
 
 #else
 #define RONDO_DELAYED(act, endpoint) 0
+#define RONDO_LOSES_NO_FLAG 0
 #endif
 
 #endif // RONDO_BASE_EXPLORE_H

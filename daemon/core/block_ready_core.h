@@ -11,6 +11,7 @@
 // The ready set has these bits for a collective:
 //   RONDO_READY_LOOK    look at its wait once. The look takes the bit away.
 //   RONDO_READY_ALWAYS  look at its wait in each look round, because nobody sets a flag for it.
+//   RONDO_READY_BLIND   look at its wait once, if its flag is set. Only where no flag gets lost.
 //
 // A flag that is set too often costs a look. Should one get lost, a blind look finds the
 // collective: each round that finds nothing adds one more place of the queue to the ready set.
@@ -28,6 +29,7 @@ RONDO_FN struct rondo_wait *rondo_block_wait(const struct rondo_block *b, uint32
 
 #define RONDO_READY_LOOK 1u // as a flag that was set
 #define RONDO_READY_ALWAYS 2u
+#define RONDO_READY_BLIND 4u
 
 // The collective's byte in the ready set of a block that has flags.
 RONDO_FN uint8_t *rondo_block_ready(const struct rondo_block *b, uint32_t index) {
@@ -93,7 +95,7 @@ RONDO_FN void rondo_block_look_blindly(struct rondo_block *b) {
     return;
   b->blind_look = b->blind_look + 1 < b->queue.count ? b->blind_look + 1 : 0;
   *rondo_block_ready(b, rondo_task_index(rondo_task_entries(&b->queue)[b->blind_look])) |=
-      RONDO_READY_LOOK;
+      RONDO_LOSES_NO_FLAG ? RONDO_READY_BLIND : RONDO_READY_LOOK;
 }
 
 // Stores the wait of the scheduled collective if it is stuck.
@@ -113,11 +115,20 @@ RONDO_FN bool rondo_block_is_failed(const struct rondo_block *b, uint32_t index)
          rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open) != RONDO_SUCCESS;
 }
 
+// True if the ready set has the collective.
+RONDO_FN bool rondo_block_is_worth_look(struct rondo_block *b, uint32_t index) {
+  uint8_t *ready = rondo_block_ready(b, index);
+  if (RONDO_LOSES_NO_FLAG && *ready == RONDO_READY_BLIND &&
+      !((const uint8_t *)(uintptr_t)b->flags)[index])
+    *ready = 0;
+  return *ready != 0;
+}
+
 // True if the collective can go on. Without flags, only every RONDO_FAILURE_ROUNDS-th look round
 // also checks whether its communicator has failed.
 #define RONDO_FAILURE_ROUNDS 64u
 RONDO_FN bool rondo_block_is_ready(struct rondo_block *b, uint32_t index) {
-  if (b->ready && !*rondo_block_ready(b, index))
+  if (b->ready && !rondo_block_is_worth_look(b, index))
     return false;
   if (rondo_wait_is_over(rondo_block_wait(b, index)))
     return true;
