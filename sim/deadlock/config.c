@@ -169,7 +169,7 @@ bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const ch
     unsigned *out;
   } words[] = {{"model", "single-queue, synchronisation, resource-limited", &c->model},
                {"order", "interleaved, sequential", &c->order},
-               {"skipped", "keeps-odds, next", &c->skipped},
+               {"skipped", "keeps-odds, next, last", &c->skipped},
                {"turns", "round-robin, random", &c->turns},
                {"engine", "fast, naive", &c->engine},
                {"compat", "none, dfccl", &c->compat_dfccl}};

@@ -90,11 +90,40 @@ static void play_window(struct rondo_sim_events *e, const struct rondo_sim_layou
   }
 }
 
+// Moves each skipped collective of `gpu`, from the skip at `*event` on, to the end of its list.
+// Each is skipped once at most, so a draw belongs to a planned slot. Sets `*event` to the position
+// of the first skip after the list.
+static void play_list(struct rondo_sim_events *e, const struct rondo_sim_layout *w, uint32_t gpu,
+                      const struct rondo_sim_chances *chances, uint64_t *event,
+                      struct rondo_sim_rng *rng) {
+  uint64_t base = w->slot_offset[gpu];
+  uint32_t length = rondo_sim_layout_length(w, gpu), skipped = 0;
+  struct rondo_sim_window window = {gpu, (uint32_t)(*event - base), 0, e->permuted_count};
+  for (uint32_t slot = window.start; slot < length; slot++) {
+    if (base + slot < *event) {
+      add_permuted(e, slot);
+      continue;
+    }
+    RONDO_SIM_GROW(e->pending, skipped, e->pending_capacity, 64);
+    e->pending[skipped++] = slot;
+    *event += 1 + rondo_sim_rare_jump(&chances->disorder, rng);
+  }
+  if (e->permuted_count == window.first_permuted) {
+    return; // all that was left was skipped, so nothing is out of order
+  }
+  for (uint32_t k = 0; k < skipped; k++) {
+    add_permuted(e, e->pending[k]);
+  }
+  window.length = length - window.start;
+  add_window(e, window);
+}
+
 static void draw_windows(struct rondo_sim_events *e, const struct rondo_sim_layout *w,
                          const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng) {
+  bool last = chances->skipped == RONDO_SIM_SKIPPED_LAST;
   uint64_t event = rondo_sim_rare_jump(&chances->disorder, rng);
   while (event < w->slot_count) {
-    play_window(e, w, rondo_sim_layout_gpu_at(w, event), chances, &event, rng);
+    (last ? play_list : play_window)(e, w, rondo_sim_layout_gpu_at(w, event), chances, &event, rng);
   }
 }
 

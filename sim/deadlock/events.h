@@ -26,7 +26,8 @@
 // What happens to a skipped collective; the paper leaves it open.
 enum rondo_sim_skipped {
   RONDO_SIM_SKIPPED_KEEPS_ODDS, // it is first in line at the next turn and may be skipped again
-  RONDO_SIM_SKIPPED_NEXT        // it is invoked at the next turn for certain
+  RONDO_SIM_SKIPPED_NEXT,       // it is invoked at the next turn for certain
+  RONDO_SIM_SKIPPED_LAST        // it is invoked after all that the GPU did not skip
 };
 
 // The chances of disorder at one slot.

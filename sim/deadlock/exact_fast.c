@@ -32,6 +32,9 @@ static bool holds_sync(const struct rondo_sim_fast *f, const struct rondo_sim_wi
 // it.
 static bool holds_limit(const struct rondo_sim_fast *f, const struct rondo_sim_events *e,
                         const struct rondo_sim_window *x) {
+  if (f->limit == 1) {
+    return true; // a window begins with a skip
+  }
   const uint32_t *slots = e->permuted + x->first_permuted;
   for (uint32_t late = f->limit; late < x->length; late++) {
     uint32_t overtakers = 0;

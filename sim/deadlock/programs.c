@@ -162,10 +162,27 @@ struct outstanding {
   uint32_t skipped; // so many at the front have been skipped before
 };
 
+static void slots_list(struct outstanding *o, const struct rondo_sim_chances *chances,
+                       struct rondo_sim_rng *rng) {
+  uint32_t kept = 0, skipped = 0, *late = rondo_sim_alloc(sizeof(uint32_t) * o->end);
+  o->slots = rondo_sim_alloc(sizeof(uint32_t) * o->end);
+  for (uint32_t i = 0; i < o->end; i++) {
+    if (chances->skipped == RONDO_SIM_SKIPPED_LAST &&
+        rondo_sim_rng_unit(rng) < chances->disorder.probability) {
+      late[skipped++] = i;
+    } else {
+      o->slots[kept++] = i;
+    }
+  }
+  memcpy(o->slots + kept, late, sizeof(uint32_t) * skipped);
+  free(late);
+}
+
 static uint32_t slot_pick(const struct outstanding *o, const struct rondo_sim_chances *chances,
                           struct rondo_sim_rng *rng) {
-  if (chances->skipped == RONDO_SIM_SKIPPED_NEXT && o->skipped > 0) {
-    return o->first;
+  if (chances->skipped == RONDO_SIM_SKIPPED_LAST ||
+      (chances->skipped == RONDO_SIM_SKIPPED_NEXT && o->skipped > 0)) {
+    return o->first; // a list with skipped ones at the end is in order already
   }
   uint32_t at = o->first;
   while (at + 1 < o->end && rondo_sim_rng_unit(rng) < chances->disorder.probability) {
@@ -200,10 +217,7 @@ void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_si
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
     struct outstanding o = {.end = rondo_sim_layout_length(w, gpu)};
     p->programs[gpu].first = p->item_count;
-    o.slots = rondo_sim_alloc(sizeof(uint32_t) * o.end);
-    for (uint32_t i = 0; i < o.end; i++) {
-      o.slots[i] = i;
-    }
+    slots_list(&o, chances, rng);
     while (o.first < o.end) {
       // Several synchronisations in a row act as one.
       bool sync = draw_sync(&chances->synchronisation, rng);

@@ -33,8 +33,7 @@ static void setup_draw(struct setup *s, struct rondo_sim_rng *rng) {
                 : 0;
   small_layout(&s->job, rng, 6, order);
   rondo_sim_programs_init(&s->all, &s->job);
-  enum rondo_sim_skipped skipped =
-      rondo_sim_rng_below(rng, 2) ? RONDO_SIM_SKIPPED_NEXT : RONDO_SIM_SKIPPED_KEEPS_ODDS;
+  enum rondo_sim_skipped skipped = (enum rondo_sim_skipped)rondo_sim_rng_below(rng, 3);
   struct rondo_sim_chances chances = chances_of(rondo_sim_rng_unit(rng) * 0.5, s->sync, skipped);
   rondo_sim_events_draw(&s->events, &s->job, &chances, false, rng);
 }

@@ -82,7 +82,7 @@ static uint32_t shape_of(const struct rondo_sim_programs *p) {
 static void whole_lists_come_as_often_either_way(void **state) {
   (void)state;
   static const enum rondo_sim_skipped skipped[] = {RONDO_SIM_SKIPPED_KEEPS_ODDS,
-                                                   RONDO_SIM_SKIPPED_NEXT};
+                                                   RONDO_SIM_SKIPPED_NEXT, RONDO_SIM_SKIPPED_LAST};
   static const double disorder[] = {0.4, 0.1};
   uint32_t rounds = (uint32_t)rondo_test_load(400000, 40000);
   struct rondo_sim_layout w;
@@ -91,8 +91,8 @@ static void whole_lists_come_as_often_either_way(void **state) {
   uint32_t seed_gpu = 0;
   one_group_layout(&w, 1, 4);
   rondo_sim_programs_init(&p, &w);
-  for (int i = 0; i < 4; i++) {
-    struct rondo_sim_chances chances = chances_of(disorder[i / 2], 0.3, skipped[i % 2]);
+  for (int i = 0; i < 6; i++) {
+    struct rondo_sim_chances chances = chances_of(disorder[i / 3], 0.3, skipped[i % 3]);
     uint32_t *fast = calloc(4096, sizeof(*fast)), *naive = calloc(4096, sizeof(*naive));
     for (uint32_t round = 0; round < rounds; round++) {
       struct rondo_sim_rng rng;
@@ -132,6 +132,8 @@ static const struct compared cases[] = {
     {1, 0.003, 0, RONDO_SIM_SKIPPED_NEXT, RONDO_SIM_SEQUENTIAL},
     {RONDO_SIM_UNLIMITED, 0.05, 0.1, RONDO_SIM_SKIPPED_KEEPS_ODDS, RONDO_SIM_INTERLEAVED},
     {RONDO_SIM_UNLIMITED, 0.05, 0.1, RONDO_SIM_SKIPPED_NEXT, RONDO_SIM_SEQUENTIAL},
+    {1, 0.003, 0, RONDO_SIM_SKIPPED_LAST, RONDO_SIM_INTERLEAVED},
+    {RONDO_SIM_UNLIMITED, 0.01, 0.05, RONDO_SIM_SKIPPED_LAST, RONDO_SIM_SEQUENTIAL},
     {2, 0.12, 0.02, RONDO_SIM_SKIPPED_KEEPS_ODDS, RONDO_SIM_INTERLEAVED},
 };
 
