@@ -188,6 +188,7 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
 // RONDO_ERR_NO_MEMORY.
 static int processes_create(struct rondo_job *job) {
   uint32_t count = rondo_members_calls->process_count(job->membership);
+  struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
   struct rondo_transport_peer *peers = calloc(count, sizeof *peers);
   job->processes = calloc(count, sizeof *job->processes);
   if (!peers || !job->processes) {
@@ -207,7 +208,8 @@ static int processes_create(struct rondo_job *job) {
     job->processes[p].cores = at.cores;
     job->processes[p].ports = at.ports;
   }
-  rondo_transports_meet(&job->transports, job->self, count, peers);
+  (void)rondo_members_calls->address_of(job->membership, job->self, &own);
+  rondo_transports_meet(&job->transports, job->self, &own, count, peers);
   return RONDO_SUCCESS;
 }
 

@@ -159,8 +159,9 @@ void rondo_mesh_hurry(struct rondo_mesh *mesh);
 // Closes all connections. No callback comes any more.
 void rondo_mesh_end(struct rondo_mesh *mesh);
 
-// Writes an address at which this process reaches that process's machine, with port 0. Call it only
-// within `receive`, for the process that has sent the message. Returns the address's length, or 0.
+// Writes an address at which this process reaches that process's machine, with port 0; for this
+// process the address that others try first. Call it only within `receive`, for the process that
+// has sent the message, or within `roster`, for this one. Returns the address's length, or 0.
 uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
                                struct sockaddr_storage *out);
 

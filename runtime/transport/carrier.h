@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include <rondo/rondo.h>
 
@@ -46,6 +47,9 @@ struct rondo_carrier_message {
 struct rondo_carrier_config {
   uint32_t process;   // this one
   uint32_t endpoints; // to each process: several may use more of a network, or of its cores
+  // Of this machine, the one that other processes try first; null or without a family: unknown.
+  // Valid during `open`.
+  const struct sockaddr *address;
   const struct rondo_carrier_events *events;
   void *arg; // of the events
 };

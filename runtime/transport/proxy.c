@@ -277,8 +277,11 @@ static int proxy_open(struct rondo_proxy *p, char *why, size_t why_bytes) {
     return RONDO_ERR_NO_MEMORY;
   if (getrandom(&p->token, sizeof p->token, 0) != (ssize_t)sizeof p->token)
     return RONDO_ERR_SYSTEM;
-  const struct rondo_carrier_config carrier = {p->config.self, p->config.endpoints,
-                                               &rondo_proxy_events, p};
+  const struct rondo_carrier_config carrier = {.process = p->config.self,
+                                               .endpoints = p->config.endpoints,
+                                               .address = p->config.address,
+                                               .events = &rondo_proxy_events,
+                                               .arg = p};
   int status = p->config.calls->open(&carrier, &p->carrier, why, why_bytes);
   if (status == RONDO_SUCCESS)
     status = proxy_make_address(p);

@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 
 #include "queues/connector_core.h"
 
@@ -59,8 +60,9 @@ struct rondo_link_set {
 struct rondo_proxy_config {
   const struct rondo_carrier_calls *calls;
   uint32_t self, process_count;
-  uint32_t endpoints; // connections to each process; slots are spread over them; 0: 1
-  int is_manual;      // tests: no thread; the test makes progress
+  uint32_t endpoints;             // connections to each process; slots are spread over them; 0: 1
+  const struct sockaddr *address; // rondo_carrier_config.address
+  int is_manual;                  // tests: no thread; the test makes progress
   // The functions are called by the thread that makes progress, without a lock.
   void *owner;
   // The proxy does not use the link's memory any more, and frees the link when this returns.

@@ -153,6 +153,7 @@ static void proxy_open(struct rondo_transports *t) {
                                       .self = t->self,
                                       .process_count = t->peer_count,
                                       .endpoints = t->config.endpoints,
+                                      .address = (const struct sockaddr *)&t->address,
                                       .is_manual = t->config.is_manual,
                                       .owner = t->config.owner,
                                       .over = events->link_over,
@@ -226,9 +227,11 @@ static int process_choose(struct rondo_transports *t, uint32_t process) {
   return t->proxy ? RONDO_TRANSPORT_UCX : RONDO_TRANSPORT_NONE;
 }
 
-void rondo_transports_meet(struct rondo_transports *t, uint32_t self, uint32_t peer_count,
+void rondo_transports_meet(struct rondo_transports *t, uint32_t self,
+                           const struct sockaddr_storage *address, uint32_t peer_count,
                            struct rondo_transport_peer *peers) {
   t->self = self;
+  t->address = *address;
   t->peers = peers;
   t->peer_count = t->event_counts.capacity = peer_count;
   t->event_counts.others =

@@ -157,7 +157,8 @@ struct rondo_transports {
   struct rondo_event_counts event_counts; // of the processes on this machine
   struct rondo_transport_flags *flags;    // guarded by `lock`; those outside the arena
   uint32_t self, peer_count;              // 0 until the processes are known
-  struct rondo_transport_peer *peers;     // by process
+  struct sockaddr_storage address;    // of this machine, as others try it first; no family: unknown
+  struct rondo_transport_peer *peers; // by process
 };
 
 // The carrier of the messages between proxies. Tests replace it before they make a rank.
@@ -182,8 +183,10 @@ int rondo_transports_add_device(struct rondo_transports *t, const struct rondo_c
 uint8_t *rondo_transports_alloc_flags(struct rondo_transports *t, uint64_t bytes);
 
 // Starts to connect once the processes are known. Takes ownership of `peers`, in which
-// `is_same_machine` and `asks_window` are set.
-void rondo_transports_meet(struct rondo_transports *t, uint32_t self, uint32_t peer_count,
+// `is_same_machine` and `asks_window` are set. `address`: of this machine, the one that
+// other processes try first; without a family: unknown.
+void rondo_transports_meet(struct rondo_transports *t, uint32_t self,
+                           const struct sockaddr_storage *address, uint32_t peer_count,
                            struct rondo_transport_peer *peers);
 
 // Sends our arena, or the address of our proxy, to a process. Later calls send only new parts of

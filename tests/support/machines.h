@@ -10,6 +10,9 @@
 
 #define RONDO_MACHINES_MAX 4u
 
+// 2: machines get a second interface, eth1, in a network of its own. Set it before they are made.
+extern uint32_t rondo_machines_networks;
+
 // Makes them, and moves the calling process, which has one thread, out of its network. Returns 1,
 // or 0 with a line on the standard output where that is not allowed.
 int rondo_machines_open(uint32_t count);
@@ -19,6 +22,9 @@ void rondo_machines_enter(uint32_t machine);
 void rondo_machines_link(uint32_t machine, int up);
 // Makes what goes to it slow, some 8 Mbit/s, or as fast as it is again.
 void rondo_machines_slow(uint32_t machine, int slow);
+// Returns how many bytes the machine of the calling process has sent over an interface; UINT64_MAX
+// if it has no such interface.
+uint64_t rondo_machines_sent(const char *interface);
 void rondo_machines_close(void);
 
 #endif // RONDO_TESTS_SUPPORT_MACHINES_H

@@ -1,6 +1,8 @@
 #include "runtime/transport/ucx/ucx.h"
 
 #include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -610,6 +612,33 @@ static ucs_status_t config_set(ucp_config_t *config, const char *variable, const
   return getenv(variable) ? UCS_OK : UCX(ucp_config_modify)(config, setting, value);
 }
 
+static bool address_is_same(const struct sockaddr *a, const struct sockaddr *b) {
+  if (!a || !b || a->sa_family != b->sa_family)
+    return false;
+  if (a->sa_family == AF_INET)
+    return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+           ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+  return a->sa_family == AF_INET6 &&
+         memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+                &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+// Limits TCP to the interface with that address. Between processes that may use two interfaces
+// each, messages of 1 MiB and more are lost in UCX 1.13. Leaves it at all interfaces if none here
+// has the address.
+static ucs_status_t config_choose_interface(ucp_config_t *config, const struct sockaddr *address) {
+  struct ifaddrs *all = NULL;
+  char name[IFNAMSIZ] = "";
+  if (!address || getifaddrs(&all))
+    return UCS_OK;
+  for (const struct ifaddrs *i = all; i && !name[0]; i = i->ifa_next)
+    if (address_is_same(i->ifa_addr, address))
+      (void)snprintf(name, sizeof name, "%s", i->ifa_name);
+  freeifaddrs(all);
+  name[strcspn(name, ":")] = '\0'; // a second address may have a label, such as eth0:1
+  return name[0] ? config_set(config, "UCX_NET_DEVICES", "NET_DEVICES", name) : UCS_OK;
+}
+
 // Shared memory of UCX is off: Rondo's own reaches the same processes, and a killed process leaves
 // the files of UCX behind. Without RDMA devices, slots are copied rather than sent by rendezvous,
 // which takes three trips over the network; and no memory is registered, so there is nothing to
@@ -617,12 +646,15 @@ static ucs_status_t config_set(ucp_config_t *config, const char *variable, const
 //
 // A process that accepts a TCP connection connects back. By default UCX waits in that call, for
 // minutes if the other machine was cut off meanwhile, and the round of the proxy waits with it.
-static ucs_status_t config_read(struct rondo_carrier *c, ucp_config_t **config) {
+static ucs_status_t config_read(struct rondo_carrier *c, const struct sockaddr *address,
+                                ucp_config_t **config) {
   ucs_status_t status = UCX(ucp_config_read)(NULL, NULL, config);
   if (status == UCS_OK)
     status = config_set(*config, "UCX_TLS", "TLS", "^sm");
   if (status == UCS_OK && !has_rdma())
     status = config_set(*config, "UCX_RNDV_THRESH", "RNDV_THRESH", ASK_BYTES);
+  if (status == UCS_OK && !has_rdma() && may_use_tcp())
+    status = config_choose_interface(*config, address);
   if (status != UCS_OK)
     return status;
   if (!has_rdma())
@@ -633,12 +665,12 @@ static ucs_status_t config_read(struct rondo_carrier *c, ucp_config_t **config) 
   return UCS_OK;
 }
 
-static ucs_status_t context_open(struct rondo_carrier *c) {
+static ucs_status_t context_open(struct rondo_carrier *c, const struct sockaddr *address) {
   ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                          .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                          .name = "rondo"};
   ucp_config_t *config = NULL;
-  ucs_status_t status = config_read(c, &config);
+  ucs_status_t status = config_read(c, address, &config);
   if (status == UCS_OK)
     status = UCX(ucp_init_version)(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &c->context);
   if (config)
@@ -646,7 +678,7 @@ static ucs_status_t context_open(struct rondo_carrier *c) {
   return status;
 }
 
-static ucs_status_t worker_open(struct rondo_carrier *c) {
+static ucs_status_t worker_open(struct rondo_carrier *c, const struct sockaddr *address) {
   ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                 .thread_mode = UCS_THREAD_MODE_SERIALIZED};
   ucp_am_handler_param_t handler = {
@@ -656,7 +688,7 @@ static ucs_status_t worker_open(struct rondo_carrier *c) {
       .flags = UCP_AM_FLAG_WHOLE_MSG,
       .cb = carrier_on_message,
       .arg = c};
-  ucs_status_t status = context_open(c);
+  ucs_status_t status = context_open(c, address);
   if (status == UCS_OK)
     status = UCX(ucp_worker_create)(c->context, &worker, &c->worker);
   if (status == UCS_OK)
@@ -696,7 +728,7 @@ static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carr
   c->endpoints = config->endpoints;
   c->worker_fd = -1;
   c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  ucs_status_t status = c->wake_fd >= 0 ? worker_open(c) : UCS_ERR_IO_ERROR;
+  ucs_status_t status = c->wake_fd >= 0 ? worker_open(c, config->address) : UCS_ERR_IO_ERROR;
   if (status == UCS_OK) {
     *out = c;
     return RONDO_SUCCESS;
@@ -730,7 +762,7 @@ static int ucx_describe(FILE *out, char *why, size_t why_bytes) {
   int found = library_require(why, why_bytes);
   if (found != RONDO_SUCCESS)
     return found;
-  ucs_status_t status = context_open(&c);
+  ucs_status_t status = context_open(&c, NULL);
   if (status != UCS_OK)
     return status_report(status, why, why_bytes);
   fprintf(out, "UCX %s\n", UCX(ucp_get_version_string)());
