@@ -67,7 +67,7 @@ RONDO_FN int rondo_block_quit(struct rondo_block *b, bool is_stuck) {
 // Ends a step without progress.
 RONDO_FN int rondo_block_rest(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_daemon_core *d = b->daemon;
-  if (b->queue.count == 0 && rondo_load_acquire_u32(d->exit)) {
+  if (b->queue.count == 0 && rondo_block_may_ask(b, now_ns) && rondo_load_acquire_u32(d->exit)) {
     (void)rondo_block_quit(b, 1);
     return RONDO_STEP_EXIT;
   }

@@ -80,10 +80,11 @@ RONDO_FN bool rondo_context_let_go(struct rondo_task_context *c) {
 }
 
 // Checks the send peers from peer `repeat` on, a bounded number of them. Returns true if one of
-// them no longer needs what the run sent.
+// them no longer needs what the run sent, or none is left.
 RONDO_FN bool rondo_context_leave_peers(struct rondo_task_context *c) {
   uint32_t before = c->state.repeat;
-  uint32_t count = rondo_context_has_reference(c) ? c->fixed.send_peer_count : 0;
+  bool waits = c->state.phase == RONDO_PHASE_FAILING || !RONDO_FAULT(NO_DRAIN);
+  uint32_t count = waits && rondo_context_has_reference(c) ? c->fixed.send_peer_count : 0;
   while (c->state.repeat < count && c->state.repeat - before < RONDO_STEP_PRIMITIVES) {
     rondo_context_bind_send(c, c->state.repeat);
     if (!rondo_context_let_go(c))
@@ -92,7 +93,7 @@ RONDO_FN bool rondo_context_leave_peers(struct rondo_task_context *c) {
   }
   if (c->state.repeat >= count)
     c->state.phase = RONDO_PHASE_ENDED;
-  return c->state.repeat != before;
+  return c->state.repeat != before || c->state.phase == RONDO_PHASE_ENDED;
 }
 
 // Takes the static part with the plan, here and in the context buffer. The gate must have been seen
@@ -128,24 +129,17 @@ RONDO_FN bool rondo_context_try_begin(struct rondo_task_context *c) {
   return true;
 }
 
-// Handles the phases around the plan. Returns true if anything moved.
-RONDO_FN bool rondo_context_change_phase(struct rondo_task_context *c) {
+// Asks the gate. Returns true if the run begins or fails.
+RONDO_FN bool rondo_context_ask(struct rondo_task_context *c) {
   int is_open = 0;
-  bool moved = false;
-  int verdict = RONDO_SUCCESS;
-  uint8_t before = c->state.phase;
-  if (before <= RONDO_PHASE_DRAIN)
-    verdict = rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open);
-  if (verdict != RONDO_SUCCESS) {
+  int verdict = rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open);
+  if (verdict != RONDO_SUCCESS)
     rondo_context_fail(c, verdict);
-  } else if (before == RONDO_PHASE_GATE && is_open && rondo_run_is_due(&c->state.run)) {
+  else if (c->state.phase == RONDO_PHASE_GATE && is_open && rondo_run_is_due(&c->state.run))
     rondo_context_begin_plan(c);
-  } else if (before == RONDO_PHASE_DRAIN && RONDO_FAULT(NO_DRAIN)) {
-    c->state.phase = RONDO_PHASE_ENDED;
-  } else if (before == RONDO_PHASE_DRAIN || before == RONDO_PHASE_FAILING) {
-    moved = rondo_context_leave_peers(c);
-  }
-  return moved || c->state.phase != before;
+  else
+    return false;
+  return true;
 }
 
 // Works on the scheduled collective. Returns true if anything moved.
@@ -154,16 +148,21 @@ RONDO_FN bool rondo_block_execute(struct rondo_block *b, struct rondo_active_slo
   struct rondo_task_context *c = &slot->context;
   bool moved = false;
   if (c->state.phase == RONDO_PHASE_GATE) {
-    moved |= rondo_context_try_begin(c) || rondo_context_change_phase(c);
+    moved |= rondo_context_try_begin(c) || (rondo_block_may_ask(b, now_ns) && rondo_context_ask(c));
     b->tied += c->state.phase != RONDO_PHASE_GATE && c->state.run.stream;
   }
   if (c->state.phase == RONDO_PHASE_OPS) {
     moved |= rondo_context_run_ops(b, slot);
-    if (!moved)
-      moved |= rondo_context_change_phase(c);
+    if (!moved && rondo_block_may_ask(b, now_ns))
+      moved |= rondo_context_ask(c);
   }
-  if (c->state.phase == RONDO_PHASE_DRAIN || c->state.phase == RONDO_PHASE_FAILING)
-    moved |= rondo_context_change_phase(c);
+  if (c->state.phase == RONDO_PHASE_DRAIN) {
+    moved |= rondo_context_leave_peers(c);
+    if (!moved && rondo_block_may_ask(b, now_ns))
+      moved |= rondo_context_ask(c);
+  }
+  if (c->state.phase == RONDO_PHASE_FAILING)
+    moved |= rondo_context_leave_peers(c);
   if (moved)
     slot->dirty = 1;
   if (c->state.phase == RONDO_PHASE_ENDED)

@@ -52,6 +52,9 @@ struct rondo_daemon_core {
   struct rondo_policy policy;
   uint64_t quit_period_ns;
   uint64_t residency_ns;
+  // A block that makes no progress reads gates and `exit` so seldom: they may lie across a bus. 0:
+  // each time.
+  uint64_t ask_ns;
   uint32_t block_count;
   uint32_t reserved;
 };
@@ -79,6 +82,7 @@ struct rondo_block {
   uint32_t tied;       // runs in its queue that have begun, and that a stream waits for
   uint64_t turn_bytes; // moved by the scheduled collective in this turn
   uint64_t looked_ns;  // time of the last look round
+  uint64_t asked_ns;   // of the last look at a gate or at `exit`
   uint64_t tick_ns;    // no step of the clock is longer; 1 if the clock is exact
   uint64_t waits;      // address of `capacity` × struct rondo_wait, by table index
   uint64_t flags;      // address of the ready flags, by table index; 0: none (block_ready_core.h)
@@ -96,6 +100,14 @@ struct rondo_block {
 
 RONDO_FN void rondo_counter_add(uint64_t *counter, uint64_t n) {
   rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + n);
+}
+
+// True if a block without progress may look at a gate, or at `exit`, now.
+RONDO_FN bool rondo_block_may_ask(struct rondo_block *b, uint64_t now_ns) {
+  if (now_ns - b->asked_ns < b->daemon->ask_ns)
+    return false;
+  b->asked_ns = now_ns;
+  return true;
 }
 
 // Memory of the caller, which outlives the block.
@@ -117,7 +129,7 @@ RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_
   b->looks = 1;
   b->attempt = RONDO_ATTEMPT_DONE;
   b->rounds = b->taken = b->tied = 0;
-  b->turn_bytes = b->looked_ns = 0;
+  b->turn_bytes = b->looked_ns = b->asked_ns = 0;
   b->tick_ns = 1;
   b->waits = (uint64_t)(uintptr_t)tasks->waits;
   b->flags = b->ready = 0;

@@ -82,6 +82,7 @@ static void core_fill(const struct rondo_cuda_device *device, const struct layou
   core->cq = (struct rondo_cq_producers *)(uintptr_t)l->cq;
   core->table = (struct rondo_device_table *)(uintptr_t)l->table;
   core->exit = (uint32_t *)(uintptr_t)l->exit;
+  core->ask_ns = RONDO_CUDA_ASK_NS;
   if (!r->cfg->tuning.look_ns)
     core->policy.look_ns = RONDO_CUDA_LOOK_NS;
   if (device->residency_ns && device->residency_ns < core->residency_ns)

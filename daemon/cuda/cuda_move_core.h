@@ -270,7 +270,7 @@ RONDO_FN struct rondo_mover_split rondo_mover_split_of(const struct rondo_mover_
                                                        uint32_t element) {
   const uint64_t bytes = m->count * element;
   struct rondo_mover_split s = {(0 - m->dst) % RONDO_VECTOR_BYTES, 0, 0};
-  if (m->dst % element == 0 && bytes > s.begin)
+  if ((m->dst & (element - 1)) == 0 && bytes > s.begin)
     s.count = (bytes - s.begin) / RONDO_VECTOR_BYTES;
   else
     s.begin = 0;
@@ -297,8 +297,9 @@ RONDO_FN void rondo_element_store(uint64_t address, uint32_t bytes, uint64_t cod
 // The elements before and after the vectors, one for each thread.
 RONDO_FN void rondo_mover_edges(struct rondo_threads t, const struct rondo_mover_command *m,
                                 const struct rondo_mover_split *s, uint32_t element) {
-  const uint64_t before = s->begin / element;
-  const uint64_t skipped = s->count * (RONDO_VECTOR_BYTES / element);
+  const uint32_t shift = (element >> 1) - (element >> 3); // 1, 2, 4, 8: divisions take long
+  const uint64_t before = s->begin >> shift;
+  const uint64_t skipped = s->count * (RONDO_VECTOR_BYTES >> shift);
   for (uint64_t i = t.rank; i < m->count - skipped; i += t.size) {
     const uint64_t at = (i < before ? i : i + skipped) * element;
     uint64_t code = rondo_element_load(m->local + at, element);

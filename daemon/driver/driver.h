@@ -383,6 +383,7 @@ static inline void rondo_daemon_core_configure(struct rondo_daemon_core *core,
   core->policy = policy;
   core->quit_period_ns = t->quit_period_ns;
   core->residency_ns = t->residency_ns;
+  core->ask_ns = 0;
   core->block_count = cfg->blocks;
 }
 

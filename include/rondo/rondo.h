@@ -296,10 +296,10 @@ int rondo_wait_gone(struct rondo_context ctx, int64_t timeout_ns, uint32_t *rank
                     uint32_t capacity, uint32_t *count);
 
 // Ends every outstanding run of this rank with RONDO_ERR_ABORTED, and also the runs of its peers in
-// the same collectives. Later runs of these collectives end in the same way. To go on, deregister
-// them on all ranks and register them again. The call does not wait for the runs to end: use
-// rondo_wait before you use their buffers again. The contents of receive buffers are unspecified.
-// Returns RONDO_SUCCESS.
+// the same collectives. A run that needs no more of its peers may still end with success. Later
+// runs of these collectives end in the same way. To go on, deregister them on all ranks and
+// register them again. The call does not wait for the runs to end: use rondo_wait before you use
+// their buffers again. The contents of receive buffers are unspecified. Returns RONDO_SUCCESS.
 int rondo_abort(struct rondo_context ctx);
 
 // ------------------------------------------------------------------ groups ---

@@ -468,8 +468,11 @@ static void open_cycle(uint32_t colls, struct rondo_collective first[CYCLE_RANKS
 static void abort_cycle(const struct rondo_collective first[CYCLE_RANKS]) {
   for (uint32_t r = 0; r < CYCLE_RANKS; r++)
     assert_int_equal(rondo_abort(job.ctx[r]), RONDO_SUCCESS);
-  for (uint32_t r = 0; r < CYCLE_RANKS; r++)
-    assert_int_equal(end_of(r, first[r]), RONDO_ERR_ABORTED);
+  for (uint32_t r = 0; r < CYCLE_RANKS; r++) {
+    // Success: once the cycle is broken, ranks that do not know of the end yet can complete a run.
+    int status = end_of(r, first[r]);
+    assert_true(status == RONDO_ERR_ABORTED || status == RONDO_SUCCESS);
+  }
   rondo_test_job_close(&job);
 }
 

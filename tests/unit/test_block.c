@@ -132,6 +132,66 @@ static void an_idle_block_quits_after_its_period(void **state) {
   close_sides();
 }
 
+static void a_block_whose_siblings_move_stays(void **state) {
+  (void)state;
+  struct rondo_config c = base_config();
+  open_sides(1, &c);
+  assert_int_equal(step(0, QUIT_NS - 1), RONDO_STEP_IDLE);
+  sides[0].block->kept_ns = now_ns;
+  assert_int_equal(step(0, QUIT_NS - 1), RONDO_STEP_IDLE);
+  assert_int_equal(step(0, 1), RONDO_STEP_QUIT);
+  close_sides();
+}
+
+#define ASK_NS 20000u
+
+// Opens two ranks whose blocks look at gates seldom, and which have just looked.
+static void open_seldom(void) {
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  for (int i = 0; i < 2; i++) {
+    rondo_host_daemon_of(sides[i].rank->member.daemon)->core.ask_ns = ASK_NS;
+    sides[i].block->asked_ns = now_ns;
+  }
+}
+
+static void a_run_that_is_submitted_to_an_open_gate_does_not_ask_it(void **state) {
+  (void)state;
+  int32_t send[COUNT] = {1};
+  int32_t recv[2][COUNT];
+  open_seldom();
+  struct rondo_collective early = enter(0, 1, COUNT, 0);
+  submit(0, early, send, recv[0]);
+  struct rondo_collective late = enter(1, 1, COUNT, 0); // opens the gate
+  submit(1, late, send, recv[1]);
+  assert_int_equal(step(1, 100), RONDO_STEP_PROGRESSED);
+  assert_int_equal(home(1, 0)->state.phase, RONDO_PHASE_IDLE); // it is in its active slot
+  assert_int_equal(sides[1].block->slots[0].context.state.phase, RONDO_PHASE_OPS);
+  (void)step(0, 100);
+  assert_int_equal(sides[0].block->slots[0].context.state.phase, RONDO_PHASE_GATE);
+  (void)step(0, ASK_NS);
+  assert_int_not_equal(sides[0].block->slots[0].context.state.phase, RONDO_PHASE_GATE);
+  pump();
+  close_sides();
+}
+
+static void a_stuck_block_looks_at_its_gate_seldom(void **state) {
+  (void)state;
+  int32_t send[COUNT] = {1};
+  int32_t recv[COUNT];
+  open_seldom();
+  struct rondo_collective coll = enter(0, 1, COUNT, 0);
+  (void)enter(1, 1, COUNT, 0);
+  submit(0, coll, send, recv);
+  assert_int_equal(step(0, 100), RONDO_STEP_PROGRESSED);
+  assert_int_equal(rondo_abort(sides[1].ctx), RONDO_SUCCESS);
+  assert_int_equal(step(0, ASK_NS - 101), RONDO_STEP_BLOCKED);
+  assert_int_equal(step(0, 1), RONDO_STEP_PROGRESSED);
+  pump();
+  assert_int_equal(rondo_wait(sides[0].ctx, coll, RONDO_LAST_RUN, 0), RONDO_ERR_ABORTED);
+  close_sides();
+}
+
 static void a_block_told_to_exit_does_when_idle(void **state) {
   (void)state;
   struct rondo_config c = base_config();
@@ -811,6 +871,9 @@ static void sizes_keep_their_budgets(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("block", an_idle_block_quits_after_its_period),
+      RONDO_NAMED_TEST("block", a_block_whose_siblings_move_stays),
+      RONDO_NAMED_TEST("block", a_run_that_is_submitted_to_an_open_gate_does_not_ask_it),
+      RONDO_NAMED_TEST("block", a_stuck_block_looks_at_its_gate_seldom),
       RONDO_NAMED_TEST("block", a_block_told_to_exit_does_when_idle),
       RONDO_NAMED_TEST("block", what_is_submitted_is_fetched_and_done),
       RONDO_NAMED_TEST("block", the_stuck_are_preempted_when_their_budget_is_spent),

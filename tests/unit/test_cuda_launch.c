@@ -1,4 +1,5 @@
-// When a launch that has left its block has to own it again: while a stream waits for a run.
+// When a launch that has left its block has to own it again: while a stream waits for a run. When a
+// block stays because others of its daemon move.
 #include <string.h>
 
 #include "daemon/cuda/cuda_launch_core.h"
@@ -97,6 +98,43 @@ static void a_launch_does_not_stay_when_it_must_leave(void **state) {
   assert_false(stays());
 }
 
+#define PERIOD_NS 8000u
+
+static void blocks_tell_each_other_that_they_move(void **state) {
+  (void)state;
+  struct rondo_cuda_launch_pace pace = {0, 0, 0, 0};
+  struct rondo_block *b = &fast.block;
+  launch.homes = (uint64_t)(uintptr_t)&home;
+  fast.daemon.quit_period_ns = PERIOD_NS;
+  b->daemon = &fast.daemon;
+  rondo_cuda_launch_tell(&launch, &pace, b, 1000);
+  assert_int_equal(home.moved_ns, 1000);
+  rondo_cuda_launch_tell(&launch, &pace, b, 1000 + PERIOD_NS / RONDO_CUDA_TOLD_A_PERIOD - 1);
+  assert_int_equal(home.moved_ns, 1000); // not so soon again
+  rondo_cuda_launch_tell(&launch, &pace, b, 3000);
+  assert_int_equal(home.moved_ns, 3000);
+  b->last_progress_ns = 2000;
+  rondo_cuda_launch_keep(&launch, b, 2000 + PERIOD_NS / 2 - 1);
+  assert_int_equal(b->kept_ns, 0); // it is not about to leave
+  rondo_cuda_launch_keep(&launch, b, 2000 + PERIOD_NS / 2);
+  assert_int_equal(b->kept_ns, 3000);
+}
+
+static void blocks_leave_alone_where_the_device_has_no_room_for_all(void **state) {
+  (void)state;
+  struct rondo_cuda_launch_pace pace = {0, 0, 0, 0};
+  struct rondo_block *b = &fast.block;
+  launch.homes = (uint64_t)(uintptr_t)&home;
+  launch.stay_ns = 0;
+  fast.daemon.quit_period_ns = PERIOD_NS;
+  b->daemon = &fast.daemon;
+  rondo_cuda_launch_tell(&launch, &pace, b, 5000);
+  assert_int_equal(home.moved_ns, 0);
+  home.moved_ns = 5000;
+  rondo_cuda_launch_keep(&launch, b, 20000);
+  assert_int_equal(b->kept_ns, 0);
+}
+
 #define TEST(function)                                                                             \
   { "cuda_launch." #function, function, begin, NULL, NULL }
 
@@ -109,6 +147,8 @@ int main(int argc, char **argv) {
       TEST(a_launch_for_one_run_does_not_stay_for_a_later_one),
       TEST(a_launch_without_a_run_stores_no_tie),
       TEST(a_launch_does_not_stay_when_it_must_leave),
+      TEST(blocks_tell_each_other_that_they_move),
+      TEST(blocks_leave_alone_where_the_device_has_no_room_for_all),
   };
   return cmocka_run_group_tests_name("cuda_launch", tests, NULL, NULL);
 }

@@ -103,6 +103,24 @@ static void full_refuses_and_changes_nothing(void **state) {
   assert_null(rondo_sq_try_peek(&consumer));
 }
 
+static void taken_entries_stay_until_they_are_released(void **state) {
+  (void)state;
+  start(UINT32_MAX);
+  for (uint64_t n = 0; n < CAPACITY; n++)
+    push(n);
+  const struct rondo_sqe *first = rondo_sq_try_peek(&consumer);
+  rondo_sq_take(&consumer);
+  assert_true(is_entry_of(rondo_sq_try_peek(&consumer), 1));
+  rondo_sq_take(&consumer);
+  assert_false(rondo_sq_has_room(&producer));
+  assert_true(is_entry_of(first, 0));
+  rondo_sq_release(&consumer);
+  push(CAPACITY);
+  push(CAPACITY + 1);
+  for (uint64_t n = 2; n < CAPACITY + 2; n++)
+    pop(n);
+}
+
 // Starts at each distance before the wrap, with each fill level.
 static void wraps_at_uint32_max(void **state) {
   (void)state;
@@ -161,6 +179,7 @@ int main(void) {
       RONDO_NAMED_TEST("queue_sq", gives_back_every_field),
       RONDO_NAMED_TEST("queue_sq", peeking_takes_nothing),
       RONDO_NAMED_TEST("queue_sq", full_refuses_and_changes_nothing),
+      RONDO_NAMED_TEST("queue_sq", taken_entries_stay_until_they_are_released),
       RONDO_NAMED_TEST("queue_sq", wraps_at_uint32_max),
       RONDO_NAMED_TEST("queue_sq", hands_over_between_threads),
   };
