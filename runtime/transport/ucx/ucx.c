@@ -623,9 +623,8 @@ static bool address_is_same(const struct sockaddr *a, const struct sockaddr *b) 
                 &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
-// Limits TCP to the interface with that address. Between processes that may use two interfaces
-// each, messages of 1 MiB and more are lost in UCX 1.13. Leaves it at all interfaces if none here
-// has the address.
+// Limits TCP to the interface with that address: UCX 1.13 uses two of them at once, and some jobs
+// hang at their first messages. Leaves it at all interfaces if none here has the address.
 static ucs_status_t config_choose_interface(ucp_config_t *config, const struct sockaddr *address) {
   struct ifaddrs *all = NULL;
   char name[IFNAMSIZ] = "";
