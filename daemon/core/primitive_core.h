@@ -322,6 +322,15 @@ RONDO_FN void rondo_listed_refuse(const struct rondo_task_context *c, uint64_t t
   rondo_store_relaxed_u32(&rondo_listed_source(c)->refused, own->refused);
 }
 
+// Frees the slot whose chunk was executed by a run of `primitive`. A send has a fence of its own,
+// which covers this.
+RONDO_FN void rondo_primitive_consume(struct rondo_task_context *c, uint16_t primitive) {
+  if (primitive & RONDO_PRIM_SEND)
+    rondo_connector_consume_fenced(&c->state.recv);
+  else
+    rondo_connector_consume(&c->state.recv);
+}
+
 // Tries to execute the current chunk, and checks up to `looks` times for its data. Returns enum
 // rondo_attempt. RONDO_ATTEMPT_DONE: the chunk has been moved, its size added to `moved_bytes`, and
 // its slot freed; the caller advances. Else nothing has changed that another rank sees.
@@ -361,12 +370,8 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
   RONDO_POINT("primitive.execute");
   if (!rondo_chunk_execute(c, &v, guarded))
     return RONDO_ATTEMPT_SHUT;
-  if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ)) {
-    if (primitive & RONDO_PRIM_SEND)
-      rondo_connector_consume_fenced(&c->state.recv);
-    else
-      rondo_connector_consume(&c->state.recv);
-  }
+  if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ))
+    rondo_primitive_consume(c, primitive);
   *moved_bytes += v.message_bytes;
   return RONDO_ATTEMPT_DONE;
 }
