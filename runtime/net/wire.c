@@ -305,6 +305,7 @@ static void wire_get_cores(struct rondo_wire_reader *r, uint64_t *cores) {
   r->bad |= count > RONDO_TOPOLOGY_CORE_WORDS;
   for (uint32_t i = 0; i < count && !r->bad; i++)
     cores[i] = rondo_wire_get_u64(r);
+  r->bad |= !r->bad && count && !cores[count - 1]; // such a word is left out
 }
 
 // Reads the places of the ranks.

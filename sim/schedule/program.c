@@ -124,7 +124,7 @@ static bool bytes_get(const json_t *value, uint64_t *to) {
 static bool time_get(const json_t *value, uint64_t *to) {
   double ns = 0;
   bool ok = json_is_string(value) && rondo_schedule_read_ns(json_string_value(value), &ns);
-  *to = (uint64_t)(ns + 0.5);
+  *to = ok ? (uint64_t)(ns + 0.5) : 0; // else it may be too large for an integer
   return ok;
 }
 
