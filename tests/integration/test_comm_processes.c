@@ -8,6 +8,7 @@
 #include "runtime/job/agreeing.h"
 #include "runtime/job/agreement_state.h"
 #include "runtime/job/match_entry.h"
+#include "runtime/order/comms.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "tests/support/family.h"
@@ -145,21 +146,15 @@ static void a_process_that_has_called_nothing_gets_it(void **state) {
   run_family(3, 3, one_only_asks);
 }
 
-// True if an entry of the agreement has failed, though no rank here has registered it.
-static bool has_failed_entry(struct rondo_context ctx) {
+// True if this process knows that a communicator has failed, though it has no end of one.
+static bool knows_failure(struct rondo_context ctx) {
   struct rondo_rank *rank;
-  bool has_failed = false;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
   pthread_mutex_lock(&rank->job->lock);
-  const struct rondo_agreement_group *g;
-  LIST_FOREACH (g, &rank->job->agreeing->core.group_list, listed) {
-    const struct rondo_agreement_entry *e;
-    LIST_FOREACH (e, &g->entries, in_group)
-      has_failed = has_failed || (e->status && !e->local_count);
-  }
+  bool knows = rondo_comms_of(rank->job)->failures.first;
   pthread_mutex_unlock(&rank->job->lock);
   rondo_rank_unpin(ctx);
-  return has_failed;
+  return knows;
 }
 
 // Rank 2 makes its end when the two others have failed, and asks, or calls as rank 0 does.
@@ -167,7 +162,7 @@ static void come_later(struct rondo_family *f, uint32_t rank) {
   static int32_t data[3][8];
   for (uint32_t calls = 0; calls < 2; calls++) {
     struct rondo_context ctx = rondo_family_open(f, calls, rank, f->ranks);
-    while (rank == 2 && !has_failed_entry(ctx)) // the test's own time is the bound
+    while (rank == 2 && !knows_failure(ctx)) // the test's own time is the bound
       (void)sched_yield();
     struct rondo_comm comm = open_comm(ctx, 7, 0);
     if (rank != 2 || calls) {
