@@ -26,7 +26,8 @@ struct rondo_schedule_event {
   uint64_t connector; // address, of ARRIVAL and CREDIT
   uint32_t kind : 2;  // enum rondo_schedule_event_kind
   uint32_t rank : 30; // that the event is for
-  uint32_t sequence;  // of ARRIVAL: of the slot; of CREDIT: the new value of `consumed`
+  // Of ARRIVAL: that of the slot; of CREDIT: the new value of `consumed`; of STEP: its number.
+  uint32_t sequence;
 };
 
 struct rondo_schedule_bucket {

@@ -157,13 +157,20 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
 
 // ---------------------------------------------------------------- submissions ---
 
+// Plans a step of the block in place of the one that was planned before, if any.
+static void step_plan(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                      uint64_t at_ns) {
+  rondo_schedule_event_push(&m->events,
+                            &(struct rondo_schedule_event){.at_ns = at_ns,
+                                                           .kind = RONDO_SCHEDULE_STEP,
+                                                           .rank = rondo_schedule_rank_number(m, r),
+                                                           .sequence = ++r->planned});
+}
+
 static void schedule(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                      uint64_t at_ns) {
   r->state = RONDO_SCHEDULE_SCHEDULED;
-  rondo_schedule_event_push(
-      &m->events, &(struct rondo_schedule_event){.at_ns = at_ns,
-                                                 .kind = RONDO_SCHEDULE_STEP,
-                                                 .rank = rondo_schedule_rank_number(m, r)});
+  step_plan(m, r, at_ns);
 }
 
 // The program of a rank goes on at `at_ns`.
@@ -293,6 +300,13 @@ static bool preempts(const struct rondo_schedule_machine *m) {
   return m->settings.policy.budget != RONDO_BUDGET_NEVER;
 }
 
+// True if a look of the stuck block may find another collective: one that could go on before, but
+// the block retries a stuck one for look_ns first. Without look_ns the block has just looked.
+static bool may_find_other(const struct rondo_schedule_machine *m, struct rondo_schedule_rank *r) {
+  return preempts(m) && m->settings.policy.look_ns && r->block.resident &&
+         (r->block.queue.count > 1 || (r->block.queue.count && rondo_sq_has_entry(&r->sq)));
+}
+
 // When a stuck block would do something if nothing arrived: preempt, look, or quit.
 static uint64_t timer_of(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r) {
   struct rondo_block *b = &r->block;
@@ -302,7 +316,8 @@ static uint64_t timer_of(struct rondo_schedule_machine *m, struct rondo_schedule
   }
   uint64_t timer = b->last_progress_ns + m->settings.quit_period_ns;
   if (b->queue.count < 2) {
-    return timer;
+    uint64_t look = may_find_other(m, r) ? b->looked_ns + p->look_ns : NEVER;
+    return look < timer ? look : timer;
   }
   const struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
   uint64_t budget = slot->blocked_since_ns + rondo_block_budget(b, slot);
@@ -371,7 +386,8 @@ static void step_end(struct rondo_schedule_machine *m, struct rondo_schedule_ran
   struct rondo_block *b = &r->block;
   uint64_t free_ns = r->busy_until_ns;
   bool goes_on = result == RONDO_STEP_PROGRESSED || b->counters.preemptions != preemptions_before ||
-                 (rondo_sq_has_entry(&r->sq) && (preempts(m) || b->queue.count == 0));
+                 (rondo_sq_has_entry(&r->sq) &&
+                  rondo_policy_should_fetch(&m->settings.policy, b->queue.count, (int)b->stalled));
   if (result == RONDO_STEP_QUIT && must_start(r)) {
     schedule(m, r, free_ns + m->settings.costs.start_ns);
   } else if (result != RONDO_STEP_QUIT && goes_on) {
@@ -383,6 +399,10 @@ static void step_end(struct rondo_schedule_machine *m, struct rondo_schedule_ran
     r->state = RONDO_SCHEDULE_WAITS;
     r->reason = reason_of(r);
     r->timer_ns = later_of(timer_of(m, r), free_ns);
+    r->planned++; // nothing is planned
+    if (may_find_other(m, r)) {
+      step_plan(m, r, r->timer_ns);
+    }
   }
 }
 
@@ -394,7 +414,7 @@ static void rank_step(struct rondo_schedule_machine *m, struct rondo_schedule_ra
   step_end(m, r, result, preemptions);
 }
 
-// Does what a waiting block does before `until_ns` though nothing arrives.
+// Does what a waiting block does in vain before `until_ns`.
 static void catch_up(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                      uint64_t until_ns) {
   while (r->state == RONDO_SCHEDULE_WAITS && r->timer_ns < until_ns) {
@@ -408,10 +428,9 @@ static void catch_up(struct rondo_schedule_machine *m, struct rondo_schedule_ran
   }
 }
 
-// Something has arrived for a waiting block.
-static void wake(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r, uint64_t now_ns) {
-  const struct rondo_schedule_costs *costs = &m->settings.costs;
-  uint64_t delay_ns = r->block.resident ? costs->poll_ns : costs->start_ns;
+// The wait of a block ends after `delay_ns`, or when the block is free.
+static void wait_end(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                     uint64_t now_ns, uint64_t delay_ns) {
   if (now_ns > r->waiting_since_ns) {
     m->totals.blocked_ns[r->reason] += now_ns - r->waiting_since_ns;
   }
@@ -423,6 +442,25 @@ static void wake(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r
   }
   r->state = RONDO_SCHEDULE_SCHEDULED;
   rank_step(m, r, now_ns);
+}
+
+// Something has arrived for a waiting block.
+static void wake(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r, uint64_t now_ns) {
+  const struct rondo_schedule_costs *costs = &m->settings.costs;
+  wait_end(m, r, now_ns, r->block.resident ? costs->poll_ns : costs->start_ns);
+}
+
+// The step of a block that is due, unless another one was planned in its place.
+static void step_handle(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                        const struct rondo_schedule_event *e) {
+  if (e->sequence != r->planned) {
+    return;
+  }
+  if (r->state == RONDO_SCHEDULE_WAITS) {
+    wait_end(m, r, e->at_ns, 0);
+  } else {
+    rank_step(m, r, e->at_ns);
+  }
 }
 
 // --------------------------------------------------------------------- events ---
@@ -524,7 +562,7 @@ static void event_handle(struct rondo_schedule_machine *m, const struct rondo_sc
     credit_handle(m, r, e);
     break;
   case RONDO_SCHEDULE_STEP:
-    rank_step(m, r, e->at_ns);
+    step_handle(m, r, e);
     break;
   default:
     submission_handle(m, r, e->at_ns);

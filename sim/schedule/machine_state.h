@@ -11,7 +11,7 @@
 #define RONDO_SCHEDULE_NEVER UINT64_MAX
 
 enum rondo_schedule_rank_state {
-  RONDO_SCHEDULE_WAITS = 0,    // until something arrives or its timer ends
+  RONDO_SCHEDULE_WAITS = 0,    // until something arrives, its timer ends or a planned look is due
   RONDO_SCHEDULE_SCHEDULED = 1 // an event steps its block
 };
 
@@ -45,6 +45,7 @@ struct rondo_schedule_rank {
   uint64_t path_ns;                     // the time up to which `path` accounts
   uint8_t state;                        // enum rondo_schedule_rank_state
   uint8_t reason;                       // enum rondo_schedule_reason
+  uint32_t planned;                     // number of the planned step; others are void
   uint32_t iteration, submitted, ended; // calls of this iteration
   uint32_t awaited;                     // call that the program waits for
   uint32_t first_call, call_count, first_member, member_count;
