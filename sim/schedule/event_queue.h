@@ -23,7 +23,7 @@ enum rondo_schedule_event_kind {
 
 struct rondo_schedule_event {
   uint64_t at_ns;
-  uint64_t connector; // address, of ARRIVAL and CREDIT
+  uint64_t key;       // of ARRIVAL and CREDIT: address of the connector; see also _push_by_key
   uint32_t kind : 2;  // enum rondo_schedule_event_kind
   uint32_t rank : 30; // that the event is for
   // Of ARRIVAL: that of the slot; of CREDIT: the new value of `consumed`; of STEP: its number.
@@ -82,6 +82,43 @@ static inline bool rondo_schedule_event_pop(struct rondo_schedule_event_queue *q
   }
   *e = now->items[q->taken++];
   return true;
+}
+
+// Pushes an event that comes out before those of the same time with a greater key. Then all events
+// of the queue are pushed and popped by key.
+static inline void rondo_schedule_event_push_by_key(struct rondo_schedule_event_queue *q,
+                                                    const struct rondo_schedule_event *e) {
+  struct rondo_schedule_bucket *now = &q->buckets[0];
+  rondo_schedule_event_push(q, e);
+  if (e->at_ns != q->now_ns) {
+    return;
+  }
+  uint64_t i = now->count - 1;
+  for (; i > q->taken && now->items[i - 1].key > e->key; i--) {
+    now->items[i] = now->items[i - 1];
+  }
+  now->items[i] = *e;
+}
+
+static inline int rondo_schedule_event_compare(const void *a, const void *b) {
+  const struct rondo_schedule_event *x = a, *y = b;
+  return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static inline bool rondo_schedule_event_pop_by_key(struct rondo_schedule_event_queue *q,
+                                                   struct rondo_schedule_event *e) {
+  struct rondo_schedule_bucket *now = &q->buckets[0];
+  if (q->taken == now->count && q->filled) {
+    q->taken = now->count = 0;
+    rondo_schedule_event_queue_refill(q);
+    for (uint64_t i = 1; i < now->count; i++) {
+      if (now->items[i - 1].key > now->items[i].key) {
+        qsort(now->items, now->count, sizeof *now->items, rondo_schedule_event_compare);
+        break;
+      }
+    }
+  }
+  return rondo_schedule_event_pop(q, e);
 }
 
 static inline void rondo_schedule_event_queue_fini(struct rondo_schedule_event_queue *q) {

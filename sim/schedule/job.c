@@ -14,6 +14,7 @@ void rondo_schedule_job_init(struct rondo_schedule_job *job) {
                                      .slot_bytes = RONDO_DEFAULT_SLOT_BYTES,
                                      .inner_link = RONDO_COST_SHARED_MEMORY};
   job->basic = rondo_schedule_statement_default();
+  job->goal = rondo_schedule_goal_costs_default();
   job->settings =
       (struct rondo_schedule_settings){.rank_count = 8,
                                        .interfaces = UINT32_MAX,
@@ -88,28 +89,35 @@ static bool word_set(const char *name, const char *value, const char *words, uin
   return true;
 }
 
-// L,o,g,G: three times, and nanoseconds a byte.
+// L,o,g,G: three times, and nanoseconds a byte. Of a GOAL program also O, nanoseconds a byte, and
+// S, the most bytes of an eager message.
 static bool loggp_set(struct rondo_schedule_job *job, const char *value,
                       struct rondo_sim_error *error) {
-  char text[128];
-  double *const wanted[] = {&job->links[0].latency_ns, &job->links[0].overhead_ns,
-                            &job->links[0].gap_ns, &job->links[0].byte_ns};
-  char *rest = text, *part;
+  char text[192], *rest = text, *part;
+  double numbers[6] = {0};
   size_t count = 0;
   snprintf(text, sizeof text, "%s", value);
-  while ((part = strsep(&rest, ",")) && count < 4 &&
-         rondo_schedule_read_factor(part, 1e12, wanted[count])) {
+  while ((part = strsep(&rest, ",")) && count < 6 &&
+         rondo_schedule_read_factor(part, 1e12, &numbers[count])) {
     count++;
   }
-  if (count != 4 || part) {
+  if (count < 4 || part || numbers[5] != (double)(uint64_t)numbers[5]) {
     return rondo_sim_refuse(error,
                             "loggp: \"%s\" must read L,o,g,G in nanoseconds, such as "
-                            "2500,1500,1000,0.02",
+                            "2500,1500,1000,0.02, and for --goal also ,O or ,O,S",
                             value);
   }
-  job->links[0].counts_gaps = true;
+  job->links[0] =
+      (struct rondo_schedule_link){numbers[0], numbers[1], numbers[2], numbers[3], true};
   job->links[1] = job->links[0];
   job->has_links = true;
+  job->has_goal = count > 4;
+  job->goal.latency_ns = (uint64_t)(numbers[0] + 0.5);
+  job->goal.overhead_ns = (uint64_t)(numbers[1] + 0.5);
+  job->goal.gap_ns = (uint64_t)(numbers[2] + 0.5);
+  job->goal.gap_byte_ns = numbers[3];
+  job->goal.overhead_byte_ns = numbers[4];
+  job->goal.eager_bytes = count > 5 ? (uint64_t)numbers[5] : job->goal.eager_bytes;
   return true;
 }
 

@@ -5,6 +5,7 @@
 #define RONDO_SIM_SCHEDULE_JOB_H
 
 #include "daemon/plan/cost.h"
+#include "sim/schedule/goal.h"
 #include "sim/schedule/machine.h"
 #include "sim/schedule/program.h"
 
@@ -24,6 +25,8 @@ struct rondo_schedule_job {
   int inner_link;                                           // enum rondo_cost_link
   bool has_ranks, has_links;                                // the options say so
   struct rondo_schedule_link links[RONDO_SCHEDULE_CLASSES]; // by link class
+  struct rondo_schedule_goal_costs goal; // of a GOAL program, which has no other settings
+  bool has_goal;                         // the options say O or S
   struct rondo_schedule_exception *exceptions;
   uint32_t exception_count, exception_capacity;
   char algorithm[32]; // as it was given

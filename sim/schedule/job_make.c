@@ -183,6 +183,9 @@ static double bus_bytes_of(const struct rondo_schedule_shape *shape) {
 
 static bool job_check(const struct rondo_schedule_job *job, struct rondo_sim_error *error) {
   const struct rondo_schedule_settings *s = &job->settings;
+  if (job->has_goal) {
+    return rondo_sim_refuse(error, "loggp: O and S are only for --goal");
+  }
   if (job->machines > s->rank_count || s->rank_count % job->machines != 0) {
     return rondo_sim_refuse(error, "machines: %u ranks do not fill %u machines evenly",
                             s->rank_count, job->machines);

@@ -126,7 +126,7 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e) {
   slot->address = transfer;
   rondo_schedule_event_push(&m->events,
                             &(struct rondo_schedule_event){.at_ns = leaves_ns + transfer + latency,
-                                                           .connector = e->connector,
+                                                           .key = e->connector,
                                                            .kind = RONDO_SCHEDULE_ARRIVAL,
                                                            .rank = c->consumer_rank,
                                                            .sequence = e->sequence});
@@ -148,7 +148,7 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
   rondo_schedule_event_push(
       &m->events, &(struct rondo_schedule_event){.at_ns = m->now_ns + whole_ns(m->cost_ns) +
                                                           whole_ns(jittered(m, link->latency_ns)),
-                                                 .connector = e->connector,
+                                                 .key = e->connector,
                                                  .kind = RONDO_SCHEDULE_CREDIT,
                                                  .rank = c->producer_rank,
                                                  .sequence = e->sequence});
@@ -495,7 +495,7 @@ static bool arrival_put_off(struct rondo_schedule_machine *m, const struct rondo
 
 static void arrival_handle(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                            const struct rondo_schedule_event *e) {
-  struct rondo_connector *c = (struct rondo_connector *)(uintptr_t)e->connector;
+  struct rondo_connector *c = (struct rondo_connector *)(uintptr_t)e->key;
   struct rondo_slot *slot = rondo_connector_slot(c, e->sequence);
   if (arrival_put_off(m, c, slot, e)) {
     return;
@@ -530,7 +530,7 @@ static bool awaits_credit(const struct rondo_schedule_rank *r, const struct rond
 
 static void credit_handle(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                           const struct rondo_schedule_event *e) {
-  struct rondo_connector *c = (struct rondo_connector *)(uintptr_t)e->connector;
+  struct rondo_connector *c = (struct rondo_connector *)(uintptr_t)e->key;
   catch_up(m, r, e->at_ns);
   rondo_store_release_u32(&c->consumed, e->sequence);
   rondo_connector_set_flag(c, c->producer_flag);

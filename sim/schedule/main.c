@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "sim/common/text.h"
+#include "sim/schedule/goal_report.h"
 #include "sim/schedule/job.h"
 #include "sim/schedule/report.h"
 #include "sim/schedule/trace.h"
@@ -25,6 +26,8 @@
 enum option_key {
   KEY_SETTING = 256, // an option of rondo_schedule_job_set
   KEY_NO_PREEMPTION,
+  KEY_GOAL,
+  KEY_MESSAGE_GAP,
   KEY_JSON,
   KEY_CSV,
   KEY_TRACE,
@@ -68,11 +71,15 @@ static struct argp_option options[] = {
     {"inner-latency", KEY_SETTING, "TIME", 0, "the same inside a machine, if there are several", 0},
     {"inner-bandwidth", KEY_SETTING, "RATE", 0, "the same inside a machine, if there are several",
      0},
-    {"loggp", KEY_SETTING, "L,o,g,G", 0, "in nanoseconds, counted as LogGOPSim does", 0},
+    {"loggp", KEY_SETTING, "L,o,g,G[,O[,S]]", 0,
+     "in nanoseconds, counted as LogGOPSim does; O and S for --goal", 0},
     {"jitter", KEY_SETTING, "X", 0, "latencies and compute times are up to so much longer (0)", 0},
     {"slot-bytes", KEY_SETTING, "B", 0, "the most that a message carries (256KiB)", 0},
     {"slots", KEY_SETTING, "N", 0, "of a connector (as the runtime has them)", 0},
-    {0, 0, 0, 0, "The scheduler (defaults are those of the runtime):", 3},
+    {0, 0, 0, 0, "A GOAL program in place of a job, as LogGOPSim simulates it:", 3},
+    {"goal", KEY_GOAL, "FILE", 0, "the program, as text", 0},
+    {"message-gap", KEY_MESSAGE_GAP, 0, 0, "each message takes g on its way, too", 0},
+    {0, 0, 0, 0, "The scheduler (defaults are those of the runtime):", 4},
     {"no-preemption", KEY_NO_PREEMPTION, 0, 0, "a stuck collective keeps its block", 0},
     {"budget", KEY_SETTING, "NAME", 0, "adaptive (default), fixed or never", 0},
     {"front-budget", KEY_SETTING, "TIME", 0, "of the first collective of the queue (20us)", 0},
@@ -86,7 +93,7 @@ static struct argp_option options[] = {
     {"switch", KEY_SETTING, "TIME", 0, "of loading the context of a collective (0)", 0},
     {"poll", KEY_SETTING, "TIME", 0, "from an arrival until a block sees it (0)", 0},
     {"start", KEY_SETTING, "TIME", 0, "until a block that has quit runs again (0)", 0},
-    {0, 0, 0, 0, "How, and what comes out (FILE - is the standard output):", 4},
+    {0, 0, 0, 0, "How, and what comes out (FILE - is the standard output):", 5},
     {"seed", KEY_SETTING, "N", 0, "of orders and jitter (1)", 0},
     {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL, "the results as JSON", 0},
     {"csv", KEY_CSV, "FILE", OPTION_ARG_OPTIONAL, "latencies by collective as CSV", 0},
@@ -103,7 +110,9 @@ static struct argp_option options[] = {
 struct arguments {
   struct rondo_schedule_job job;
   const char *json, *csv, *trace, *svg, *dot;
-  int progress; // 1 always, 0 on a terminal, -1 never
+  const char *goal;
+  const char *not_goal; // an option that a GOAL program does not have
+  int progress;         // 1 always, 0 on a terminal, -1 never
 };
 
 static atomic_int stop;
@@ -130,7 +139,9 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   struct arguments *a = state->input;
   struct rondo_sim_error error;
   if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + OPTION_COUNT) {
-    if (!rondo_schedule_job_set(&a->job, options[key - KEY_FIRST_SETTING].name, arg, &error)) {
+    const char *name = options[key - KEY_FIRST_SETTING].name;
+    a->not_goal = strcmp(name, "loggp") == 0 ? a->not_goal : name;
+    if (!rondo_schedule_job_set(&a->job, name, arg, &error)) {
       command_fail(EX_USAGE, error.text);
     }
     return 0;
@@ -138,21 +149,32 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
   case KEY_NO_PREEMPTION:
     a->job.settings.policy.budget = RONDO_BUDGET_NEVER;
+    a->not_goal = "no-preemption";
+    break;
+  case KEY_GOAL:
+    a->goal = arg;
+    break;
+  case KEY_MESSAGE_GAP:
+    a->job.goal.messages_take_gap = true;
     break;
   case KEY_JSON:
     a->json = arg ? arg : "-";
     break;
   case KEY_CSV:
     a->csv = arg ? arg : "-";
+    a->not_goal = "csv";
     break;
   case KEY_TRACE:
     a->trace = arg;
+    a->not_goal = "trace";
     break;
   case KEY_SVG:
     a->svg = arg;
+    a->not_goal = "svg";
     break;
   case KEY_DOT:
     a->dot = arg;
+    a->not_goal = "dot";
     break;
   case KEY_PROGRESS:
     a->progress = 1;
@@ -204,16 +226,30 @@ static void progress_show(const struct rondo_schedule_machine *m) {
           (double)rondo_schedule_machine_now_ns(m) / 1e6, t.runs_ended, t.runs, t.events);
 }
 
-// Runs the job to its end, or until an interrupt.
-static int job_run(const struct arguments *a, struct rondo_schedule_machine *m) {
+static void goal_progress_show(const struct rondo_schedule_goal *g) {
+  struct rondo_schedule_goal_totals t = rondo_schedule_goal_totals(g);
+  fprintf(stderr, "\r%.3f ms of virtual time, %" PRIu64 " of %" PRIu64 " operations ",
+          (double)rondo_schedule_goal_now_ns(g) / 1e6, t.ops_done, t.ops);
+}
+
+// Runs the job, or the GOAL program, to its end, or until an interrupt. The other one is null.
+static int job_run(const struct arguments *a, struct rondo_schedule_machine *m,
+                   struct rondo_schedule_goal *g) {
   bool shows = a->progress > 0 || (a->progress == 0 && isatty(STDERR_FILENO));
   time_t shown = time(NULL);
   int outcome = RONDO_SCHEDULE_RUNNING;
+  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
   while (outcome == RONDO_SCHEDULE_RUNNING && !atomic_load_explicit(&stop, memory_order_relaxed)) {
-    outcome = rondo_schedule_machine_run(m, EVENTS_A_TURN);
+    outcome = m ? rondo_schedule_machine_run(m, EVENTS_A_TURN)
+                : rondo_schedule_goal_run(g, EVENTS_A_TURN);
     if (shows && time(NULL) - shown >= PROGRESS_SECONDS) {
       shown = time(NULL);
-      progress_show(m);
+      if (m) {
+        progress_show(m);
+      } else {
+        goal_progress_show(g);
+      }
     }
   }
   if (shows) {
@@ -261,9 +297,62 @@ static void results_write(const struct arguments *a, const struct rondo_schedule
   rondo_schedule_report_fini(&report);
 }
 
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+// Runs a GOAL program and writes what came out. Returns the outcome.
+static int goal_play(const struct arguments *a) {
+  struct rondo_sim_error error;
+  struct rondo_sim_text text = {0};
+  if (a->not_goal) {
+    (void)rondo_sim_refuse(&error, "%s: there is no such option for --goal", a->not_goal);
+    command_fail(EX_USAGE, error.text);
+  }
+  double began = seconds_now();
+  struct rondo_schedule_goal *g = rondo_schedule_goal_read(a->goal, &error);
+  if (!g) {
+    command_fail(EX_DATAERR, error.text);
+  }
+  double read = seconds_now();
+  rondo_schedule_goal_begin(g, &a->job.goal);
+  int outcome = job_run(a, NULL, g);
+  if (a->progress > 0) {
+    fprintf(stderr, "read in %.6f s, simulated in %.6f s\n", read - began, seconds_now() - read);
+  }
+  if (a->json) {
+    rondo_schedule_goal_report_json(&text, g, a->goal);
+    output_write(a->json, &text);
+    rondo_sim_text_clear(&text);
+  }
+  if (!is_stdout(a->json)) {
+    rondo_schedule_goal_report_text(&text, g, a->goal);
+    output_write("-", &text);
+  }
+  rondo_sim_text_fini(&text);
+  rondo_schedule_goal_destroy(g);
+  return outcome;
+}
+
+static int job_play(struct arguments *a) {
+  struct rondo_sim_error error;
+  if (a->job.goal.messages_take_gap) {
+    command_fail(EX_USAGE, "message-gap: is only for --goal");
+  }
+  struct rondo_schedule_machine *m = rondo_schedule_job_make(&a->job, &error);
+  if (!m) {
+    command_fail(EX_USAGE, error.text);
+  }
+  int outcome = job_run(a, m, NULL);
+  results_write(a, m);
+  rondo_schedule_machine_destroy(m);
+  return outcome;
+}
+
 int rondo_sim_schedule_main(int argc, char **argv) {
   struct arguments a = {0};
-  struct rondo_sim_error error;
   options_number();
   rondo_schedule_job_init(&a.job);
   argp_parse(&parser, argc, argv, 0, NULL, &a);
@@ -272,15 +361,7 @@ int rondo_sim_schedule_main(int argc, char **argv) {
   output_check(a.trace);
   output_check(a.svg);
   output_check(a.dot);
-  struct rondo_schedule_machine *m = rondo_schedule_job_make(&a.job, &error);
-  if (!m) {
-    command_fail(EX_USAGE, error.text);
-  }
-  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-  sigaction(SIGINT, &action, NULL);
-  int outcome = job_run(&a, m);
-  results_write(&a, m);
-  rondo_schedule_machine_destroy(m);
+  int outcome = a.goal ? goal_play(&a) : job_play(&a);
   rondo_schedule_job_fini(&a.job);
   return outcome == RONDO_SCHEDULE_DONE       ? 0
          : outcome == RONDO_SCHEDULE_DEADLOCK ? EXIT_DEADLOCK

@@ -99,6 +99,44 @@ def check_programs():
     assert "for 8 ranks, not 9" in run("--program 3d:2,2,2 --ranks 9", 64)
 
 
+def check_goal():
+    """GOAL programs: what comes out, and what is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/program.goal"
+
+        def run_file(content, options="", rc=0):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+            return run(f"--goal {path} {options}", rc)
+
+        ping = ("num_ranks 2\nrank 0 {\nsend 101b to 1 tag 4\n}\nrank 1 {\n"
+                "a: recv 101b from 0 tag 4\nb: calc 30\nb requires a\n}\n")
+        text = run_file(ping, "--json")
+        assert run_file(ping, "--json") == text
+        found = json.loads(text)
+        assert found["end_us"] == [1.5, 2.5 + 2 * 1.5 + 0.6 + 0.03], found
+        assert found["outcome"] == "done" and found["events"] == 4, found
+        assert "6.130 us (rank 1)" in run_file(ping)
+        costs = "--loggp 100,10,5,0.5,2,1000"
+        found = json.loads(run_file(ping, costs + " --json"))
+        assert found["end_us"] == [0.21, 0.1 + 0.02 + 0.2 + 0.03], found
+        found = json.loads(run_file(ping, costs + " --message-gap --json"))
+        assert found["end_us"][1] == 0.355, found
+        stuck = run_file(ping.replace("send 101b to 1 tag 4", "calc 1"), rc=10)
+        assert "outcome: deadlock" in stuck, stuck
+        assert f"{path}:6: rank 1 waits for 0, tag 4" in stuck, stuck
+        for options, rc, what in (("--ranks 4", 64, "ranks: there is no such option for --goal"),
+                                  ("--csv", 64, "csv: there is no such option for --goal"),
+                                  ("--loggp 1,2,3,4,5,6,7", 64, "loggp: ")):
+            assert what in run_file(ping, options, rc), options
+        refused = run_file(ping.replace("calc", "wait"), rc=65)
+        assert refused == (f'rondo-sim schedule: {path}:7: send, recv or calc expected in place of '
+                           '"wait"\n'), refused
+    assert "No such file" in run("--goal /nowhere/x", 65)
+    assert "only for --goal" in run("--loggp 1,2,3,4,5", 64)
+    assert "only for --goal" in run("--message-gap", 64)
+
+
 def check_deadlock():
     """A deadlock is explained with its cycle."""
     with tempfile.TemporaryDirectory() as folder:
@@ -168,6 +206,7 @@ def check_scale():
 check_results()
 check_trace()
 check_programs()
+check_goal()
 check_deadlock()
 check_refusals()
 check_interrupt()
