@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_file.h"
 #include "daemon/core/context_core.h"
 #include "daemon/plan/build.h"
 #include "sim/schedule/numbers.h"
@@ -43,6 +44,7 @@ void rondo_schedule_job_fini(struct rondo_schedule_job *job) {
   free(job->members);
   free(job->statements.items);
   free(job->exceptions);
+  free(job->model);
 }
 
 // -------------------------------------------------------------------- options ---
@@ -121,6 +123,44 @@ static bool loggp_set(struct rondo_schedule_job *job, const char *value,
   return true;
 }
 
+// Machines with eight devices. The bandwidths are those of the makers; the latencies are those of
+// the cost model inside a machine, and an assumption between machines.
+static bool preset_set(struct rondo_schedule_job *job, const char *value,
+                       struct rondo_sim_error *error) {
+  static const struct {
+    uint32_t interfaces;
+    double inner_byte_ns, byte_ns;
+  } presets[] = {{8, 1 / 450.0, 1 / 50.0}, // DGX H100: NVLink 4, an NDR interface for each GPU
+                 {4, 1 / 50.0, 1 / 25.0}}; // Frontier: Infinity Fabric, four Slingshot interfaces
+  uint8_t word = 0;
+  if (!word_set("preset", value, "h100,frontier", &word, error)) {
+    return false;
+  }
+  job->preset_ranks = 8;
+  job->settings.interfaces = presets[word].interfaces;
+  job->inner_link = RONDO_COST_NVLINK;
+  job->links[RONDO_SCHEDULE_INSIDE] = (struct rondo_schedule_link){
+      .latency_ns = (double)rondo_cost_defaults.alone[RONDO_COST_NVLINK].message_ns,
+      .byte_ns = presets[word].inner_byte_ns};
+  job->links[RONDO_SCHEDULE_OUTSIDE] =
+      (struct rondo_schedule_link){.latency_ns = 5000, .byte_ns = presets[word].byte_ns};
+  job->has_links = true;
+  return true;
+}
+
+static bool model_set(struct rondo_schedule_job *job, const char *path,
+                      struct rondo_sim_error *error) {
+  char why[RONDO_COST_WHY_BYTES];
+  char *text = rondo_sim_alloc(RONDO_COST_FILE_BYTES);
+  free(job->model);
+  job->model = rondo_sim_alloc(sizeof *job->model);
+  int failed = rondo_text_file_read(path, text, RONDO_COST_FILE_BYTES);
+  bool ok = !failed && rondo_cost_file_parse(job->model, text, why);
+  free(text);
+  return ok || rondo_sim_refuse(error, "cost-model: %.200s%s %s", path, failed ? ":" : "",
+                                failed ? strerror(failed) : why);
+}
+
 static bool link_set(struct rondo_schedule_job *job, const char *name, const char *value,
                      struct rondo_sim_error *error) {
   bool is_inner = strncmp(name, "inner-", 6) == 0, is_rate = strstr(name, "bandwidth") != NULL;
@@ -163,6 +203,7 @@ static bool count_set(struct rondo_schedule_job *job, const char *name, const ch
     *ok = rondo_schedule_read_count(value, options[i].least, options[i].most, &number);
     *options[i].at = (uint32_t)number;
     job->has_ranks |= options[i].at == &s->rank_count;
+    job->has_machines |= options[i].at == &job->machines;
     if (options[i].at == &job->slot_count) {
       *ok = *ok && (number & (number - 1)) == 0;
     }
@@ -204,7 +245,8 @@ static bool time_set(struct rondo_schedule_job *job, const char *name, const cha
 static bool word_option_set(struct rondo_schedule_job *job, const char *name, const char *value,
                             bool *ok, struct rondo_sim_error *error) {
   uint8_t word = 0;
-  static const char names[] = "op,algo,program,late-rank,slow-rank,loggp,orders,budget,link";
+  static const char names[] =
+      "op,algo,program,late-rank,slow-rank,loggp,orders,budget,link,preset,cost-model";
   switch (rondo_sim_list_find(names, name)) {
   case 0:
     *ok = rondo_schedule_kind_read(value, &job->basic.kind) ||
@@ -236,6 +278,12 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
   case 8:
     *ok = word_set(name, value, "thread,shared_memory,nvlink,network", &word, error);
     job->inner_link = word;
+    return true;
+  case 9:
+    *ok = preset_set(job, value, error);
+    return true;
+  case 10:
+    *ok = model_set(job, value, error);
     return true;
   default:
     return false;

@@ -5,6 +5,7 @@
 #define RONDO_SIM_SCHEDULE_JOB_H
 
 #include "daemon/plan/cost.h"
+#include "daemon/plan/cost_file.h"
 #include "sim/schedule/goal.h"
 #include "sim/schedule/machine.h"
 #include "sim/schedule/program.h"
@@ -23,13 +24,15 @@ struct rondo_schedule_job {
   struct rondo_schedule_statements statements;
   uint32_t machines, slot_bytes, slot_count;
   int inner_link;                                           // enum rondo_cost_link
-  bool has_ranks, has_links;                                // the options say so
+  uint32_t preset_ranks;                                    // of a machine; 0: no preset
+  bool has_ranks, has_machines, has_links;                  // the options say so
   struct rondo_schedule_link links[RONDO_SCHEDULE_CLASSES]; // by link class
   struct rondo_schedule_goal_costs goal; // of a GOAL program, which has no other settings
   bool has_goal;                         // the options say O or S
   struct rondo_schedule_exception *exceptions;
   uint32_t exception_count, exception_capacity;
-  char algorithm[32]; // as it was given
+  char algorithm[32];            // as it was given
+  struct rondo_cost_file *model; // by which algorithms are chosen; null: rondo_cost_defaults
   // What is made of it.
   struct rondo_schedule_layout **layouts;
   uint32_t layout_count, layout_capacity;

@@ -87,6 +87,10 @@ static struct rondo_cost_query query_of(const struct rondo_schedule_job *job,
   return q;
 }
 
+static const struct rondo_cost_model *model_of(const struct rondo_schedule_job *job) {
+  return job->model ? &job->model->model : &rondo_cost_defaults;
+}
+
 static bool shapes_are_equal(const struct rondo_schedule_shape *a,
                              const struct rondo_schedule_shape *b) {
   return a->kind == b->kind && a->algorithm == b->algorithm && a->nranks == b->nranks &&
@@ -108,7 +112,7 @@ static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *
                                        .topology = topology};
   if (x->algorithm == RONDO_SCHEDULE_CHOICE) {
     struct rondo_cost_query q = query_of(job, &shape, shape.bytes);
-    shape.algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
+    shape.algorithm = rondo_cost_choose(model_of(job), &q).algorithm;
   }
   for (uint32_t i = 0; i < job->layout_count; i++) {
     if (shapes_are_equal(&job->layouts[i]->shape, &shape)) {
@@ -127,7 +131,7 @@ static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *
 // machine, else of the link class. The cost of a message includes that of the steps at both ends.
 static struct rondo_schedule_link model_link(const struct rondo_schedule_job *job,
                                              const struct rondo_schedule_shape *shape, int link) {
-  const struct rondo_cost_model *model = &rondo_cost_defaults;
+  const struct rondo_cost_model *model = model_of(job);
   const struct rondo_cost_line *line = &model->alone[link];
   struct rondo_schedule_link l = {.latency_ns = (double)line->message_ns,
                                   .byte_ns = (double)line->byte_ns};
@@ -230,6 +234,17 @@ static bool statements_check(const struct rondo_schedule_job *job, struct rondo_
   return true;
 }
 
+// Spreads the ranks over machines of the preset, unless the options say how many there are.
+static bool preset_apply(struct rondo_schedule_job *job, struct rondo_sim_error *error) {
+  uint32_t ranks = job->settings.rank_count, each = job->preset_ranks;
+  if (each == 0 || job->has_machines || ranks <= each) {
+    return true;
+  }
+  job->machines = ranks / each;
+  return ranks % each == 0 ||
+         rondo_sim_refuse(error, "preset: %u ranks do not fill machines of %u", ranks, each);
+}
+
 static bool statements_make(struct rondo_schedule_job *job, struct rondo_sim_error *error) {
   struct rondo_schedule_statement *basic = &job->basic;
   if (*job->algorithm &&
@@ -250,7 +265,7 @@ static bool statements_make(struct rondo_schedule_job *job, struct rondo_sim_err
     }
     job->settings.rank_count = job->statements.rank_count;
   }
-  return true;
+  return preset_apply(job, error);
 }
 
 // Adds the collectives of a statement: of each group its copies.

@@ -1,9 +1,12 @@
 // The schedule simulator's machine against closed forms, and against itself.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/plan/build.h"
 #include "daemon/plan/cost.h"
+#include "daemon/plan/cost_file.h"
 #include "sim/schedule/job.h"
 #include "tests/support/named.h"
 #include <rondo/rondo.h>
@@ -202,6 +205,58 @@ static void ranks_share_the_interfaces_of_a_machine(void **state) {
   }
 }
 
+// A message of a megabyte between machines, and one inside: latency and bytes.
+static void presets_are_machines_of_eight_devices(void **state) {
+  (void)state;
+  static const struct {
+    const char *preset, *ranks;
+    uint64_t outside_ns, inside_ns;
+  } cells[] = {{"h100", "16", 5000 + 20000, 3400 + 2222},
+               {"frontier", "16", 5000 + 2 * 40000, 3400 + 20000}}; // two ranks an interface
+  for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+    for (uint32_t stride = 1; stride <= 8; stride += 7) {
+      struct rondo_schedule_job job;
+      const char *const settings[] = {"preset", cells[i].preset, "ranks",      cells[i].ranks,
+                                      "op",     "send_recv",     "slot-bytes", "1GiB",
+                                      "bytes",  "1MB",           END};
+      job_open(&job, settings);
+      job.basic.size = 2;
+      job.basic.stride = stride;
+      struct rondo_schedule_totals t = job_play(&job);
+      assert_int_equal(t.makespan_ns, stride == 8 ? cells[i].outside_ns : cells[i].inside_ns);
+      assert_int_equal(t.traffic[stride == 8].messages, 8);
+    }
+  }
+}
+
+// A model of which a message costs twice as much, and for which nothing else is chosen.
+static void a_cost_model_of_a_file_counts(void **state) {
+  (void)state;
+  static char text[RONDO_COST_FILE_BYTES];
+  static struct rondo_cost_file file;
+  char path[] = "/tmp/rondo-schedule-XXXXXX";
+  struct rondo_schedule_job job;
+  struct rondo_sim_error error;
+  file.model = rondo_cost_defaults;
+  file.model.row_count = 0;
+  for (uint32_t i = 0; i < RONDO_COST_LINKS; i++)
+    file.model.alone[i].message_ns *= 2;
+  size_t bytes = rondo_cost_file_print(&file, text);
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, bytes), bytes);
+  struct rondo_schedule_totals t = PLAY("ranks", "2", "op", "barrier", "algo", "dissemination",
+                                        "link", "network", "cost-model", path);
+  assert_int_equal(t.makespan_ns, 2 * 11500);
+  assert_int_equal(ftruncate(fd, (off_t)bytes - 8), 0);
+  rondo_schedule_job_init(&job);
+  assert_false(rondo_schedule_job_set(&job, "cost-model", path, &error));
+  assert_non_null(strstr(error.text, path));
+  rondo_schedule_job_fini(&job);
+  (void)close(fd);
+  (void)unlink(path);
+}
+
 // Each layer has two all-reduces in a tensor group in both passes, and one of the gradients.
 static void three_d_programs_end_in_any_order(void **state) {
   (void)state;
@@ -250,6 +305,8 @@ int main(void) {
       RONDO_NAMED_TEST("schedule", own_orders_deadlock_only_without_preemption),
       RONDO_NAMED_TEST("schedule", a_look_that_is_due_needs_no_arrival),
       RONDO_NAMED_TEST("schedule", ranks_share_the_interfaces_of_a_machine),
+      RONDO_NAMED_TEST("schedule", presets_are_machines_of_eight_devices),
+      RONDO_NAMED_TEST("schedule", a_cost_model_of_a_file_counts),
       RONDO_NAMED_TEST("schedule", three_d_programs_end_in_any_order),
       RONDO_NAMED_TEST("schedule", many_runs_of_one_collective_follow_each_other),
       RONDO_NAMED_TEST("schedule", equal_seeds_give_equal_runs),
