@@ -187,6 +187,10 @@ static uint32_t query_ranks_per_machine(const struct rondo_cost_query *q) {
 // ----------------------------------------------------------------------- levels ---
 
 // A collective, or a part of one that begins when the part before has ended: among the ranks of the
+static uint32_t query_leaders(const struct rondo_cost_query *q) {
+  return q->leaders ? q->leaders : 1;
+}
+
 // machine that has the most, or among the leaders.
 struct level {
   struct rondo_cost_query q;
@@ -209,7 +213,7 @@ static struct level level_of(const struct rondo_cost_query *q, int algorithm, ui
 
 // The leaders of a machine, each with a lane of the elements.
 static uint32_t query_lanes(const struct rondo_cost_query *q, int algorithm) {
-  return rondo_plan_chains_inside(algorithm) && q->leaders > 1 ? q->leaders : 1;
+  return rondo_plan_chains_inside(algorithm) ? query_leaders(q) : 1;
 }
 
 // Pairs of ranks of a machine that are beside each other in the chain of a further lane, and not in
@@ -376,15 +380,14 @@ static double form_chain(const struct rondo_plan_form *form) {
   return (form->hops + (double)more * form->steps) / (double)(more + 1);
 }
 
-// How long the link of the busiest machine sends, if all that its ranks send leaves the machine; a
-// ring leaves it once.
+// How long the ports of the busiest machine send, if all that its ranks send leaves the machine; a
+// ring leaves it once, through one port.
 static double link_time(const struct rondo_cost_model *model, const struct level *l) {
   uint32_t ranks = query_ranks_per_machine(&l->q);
   double bytes = (double)l->form.messages * (double)l->form.bytes * ranks / l->q.nranks;
   if (l->q.link != RONDO_COST_NETWORK || query_machines(&l->q) == 1 || ranks == 1)
     return 0;
-  if (l->algorithm == RONDO_ALGORITHM_RING)
-    bytes /= ranks;
+  bytes /= l->algorithm == RONDO_ALGORITHM_RING ? ranks : query_leaders(&l->q);
   return bytes * (double)model->alone[RONDO_COST_NETWORK].byte_ns;
 }
 

@@ -9,7 +9,7 @@
 //   longest chain × cost of a message               if each rank has a core,
 //   max(that, messages of a machine × cost / cores) if ranks share cores.
 //
-// Nor is it less than the link of a machine needs for the bytes of its ranks, if there are several
+// Nor is it less than the ports of a machine need for the bytes of its ranks, if there are several
 // machines.
 //
 // An algorithm over two levels takes the sum of its parts: those inside a machine, with the costs

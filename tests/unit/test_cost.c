@@ -247,6 +247,10 @@ static void ranks_of_a_machine_share_its_link(void **state) {
   q.machine_ranks = 2;
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * 2 * 100000 * 2.0);
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING), 14 * (5000 + 12500 * 2.0));
+  q.leaders = 2; // a port for each
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * (5000 + 100000 * 2.0));
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING), 14 * (5000 + 12500 * 2.0));
+  q.leaders = 1;
   q.bytes = 8;
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * 5016);
   q.bytes = 100000;
