@@ -148,11 +148,14 @@ static void one_shot_form(int kind, uint32_t n, struct rondo_plan_form *form) {
 
 // Two trees of n - 1 ranks below the root: in the longest chain a rank with two children waits for
 // both. Ranks of which each is the child of the other one, in different trees, share connectors.
+// Loops wait for each other, because a rank takes the messages of both trees in the order of its
+// plan: 0.6 of the hops is what the schedule simulator shows (test_schedule.c).
 static void double_tree_form(int kind, uint32_t n, struct rondo_plan_form *form) {
   uint32_t passes = kind == RONDO_ALL_REDUCE ? 2 : 1;
+  uint32_t hops = log2_floor(n - 1) + log2_floor(n) + 1, steps = (3 * hops + 2) / 5;
   uint32_t shared = n == 2 ? passes : (passes - 1) * 2 * ((n + 1) / 4);
-  form->hops = passes * (log2_floor(n - 1) + log2_floor(n) + 1);
-  form->steps = passes * 2;
+  form->hops = passes * hops;
+  form->steps = passes * (steps > 2 ? steps : 2);
   form->messages = (uint64_t)passes * 2 * (n - 1);
   form->connectors = form->messages - shared;
   form->bytes = divide_up(form->bytes, 2);
@@ -184,13 +187,13 @@ static uint32_t query_ranks_per_machine(const struct rondo_cost_query *q) {
   return q->machine_ranks ? q->machine_ranks : (uint32_t)divide_up(q->nranks, query_machines(q));
 }
 
-// ----------------------------------------------------------------------- levels ---
-
-// A collective, or a part of one that begins when the part before has ended: among the ranks of the
 static uint32_t query_leaders(const struct rondo_cost_query *q) {
   return q->leaders ? q->leaders : 1;
 }
 
+// ----------------------------------------------------------------------- levels ---
+
+// A collective, or a part of one that begins when the part before has ended: among the ranks of the
 // machine that has the most, or among the leaders.
 struct level {
   struct rondo_cost_query q;

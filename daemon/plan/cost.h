@@ -115,7 +115,8 @@ void rondo_cost_query_place(struct rondo_cost_query *q, const struct rondo_plan_
 // The messages of a plan, all ranks of the group together.
 struct rondo_plan_form {
   uint32_t hops;       // of the longest chain in which each message waits for the one before
-  uint32_t steps;      // messages that the busiest rank handles one after the other in a loop
+  uint32_t steps;      // messages that a loop takes after the first: those that the busiest rank
+                       // handles one after the other, or waits for
   uint64_t messages;   // in a loop
   uint64_t connectors; // in a block
   // Of the largest message, all loops together, and of its share of other copies.

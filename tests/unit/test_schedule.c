@@ -133,6 +133,25 @@ static void each_plan_takes_its_hops(void **state) {
         plan_check(kind, algorithm, n);
 }
 
+// The loops of double trees wait for each other for as long as the cost model says, within a fifth
+// or a quarter.
+static void loops_of_double_trees_have_the_predicted_time(void **state) {
+  (void)state;
+  static const uint32_t ranks[] = {2, 4, 5, 8, 16, 24, 64};
+  static const int kinds[] = {RONDO_BROADCAST, RONDO_REDUCE, RONDO_ALL_REDUCE};
+  const struct rondo_cost_model model = {.cores = 1, .alone = {{0.001f, 0.02f}}};
+  for (size_t i = 0; i < 3 * sizeof ranks / sizeof ranks[0]; i++) {
+    struct rondo_cost_query q = {
+        .kind = kinds[i % 3], .nranks = ranks[i / 3], .bytes = 64 << 20, .cores = 64};
+    char number[16];
+    snprintf(number, sizeof number, "%u", ranks[i / 3]);
+    struct rondo_schedule_totals t = PLAY("ranks", number, "op", rondo_kind_name(q.kind), "algo",
+                                          "double-tree", "bytes", "64MiB", "loggp", "0,0,0,0.02");
+    double ns = rondo_cost_predict(&model, &q, RONDO_ALGORITHM_DOUBLE_TREE);
+    assert_in_range(t.makespan_ns, ns * 0.8, ns * 1.25);
+  }
+}
+
 // A barrier ends for nobody before the last one has come; then it takes its rounds.
 static void a_late_rank_delays_all(void **state) {
   (void)state;
@@ -301,6 +320,7 @@ int main(void) {
       RONDO_NAMED_TEST("schedule", a_ring_has_the_published_time),
       RONDO_NAMED_TEST("schedule", ring_and_recursive_have_their_closed_forms),
       RONDO_NAMED_TEST("schedule", each_plan_takes_its_hops),
+      RONDO_NAMED_TEST("schedule", loops_of_double_trees_have_the_predicted_time),
       RONDO_NAMED_TEST("schedule", a_late_rank_delays_all),
       RONDO_NAMED_TEST("schedule", own_orders_deadlock_only_without_preemption),
       RONDO_NAMED_TEST("schedule", a_look_that_is_due_needs_no_arrival),
