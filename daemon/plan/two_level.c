@@ -267,15 +267,28 @@ static void chain_op_add(const struct member *m, const struct lane *lane, bool u
 }
 
 // The lanes one after the other in each rank: so all of them go to the leaders without waiting for
-// each other's turn (docs/algorithms.md).
+// each other's turn (docs/algorithms.md). A leader other than rank 0 is at the end of its own lane,
+// beyond rank 0. So it takes that lane last upwards and first downwards, or it would hold up those
+// that it passes on. It does not if a lane has several chunks, for which rank 0 would need slots.
+static void chains_add(const struct member *m, struct lane *lane, bool up) {
+  bool is_end = m->local > 0 && m->local < lane->count && m->plan->chunk_count == lane->count;
+  for (uint32_t i = 0; i < lane->count; i++) {
+    uint32_t others = up ? i : i - 1; // that come before
+    lane->index = i;
+    if (is_end && i == (up ? lane->count - 1 : 0))
+      lane->index = m->local;
+    else if (is_end)
+      lane->index = others < m->local ? others : others + 1;
+    chain_op_add(m, lane, up);
+  }
+}
+
 static void chains_build(const struct member *m) {
   struct lane lane = {m->plan, 0, rondo_plan_topology_leaders(m->q->topology)};
-  for (lane.index = 0; lane.index < lane.count; lane.index++)
-    chain_op_add(m, &lane, true);
+  chains_add(m, &lane, true);
   if (m->local < lane.count)
     leader_build(m, m->local, lane.count, m->count > 1 ? RONDO_PRIM_RESULT : 0);
-  for (lane.index = 0; lane.index < lane.count; lane.index++)
-    chain_op_add(m, &lane, false);
+  chains_add(m, &lane, false);
 }
 
 void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {

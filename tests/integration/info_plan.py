@@ -198,6 +198,13 @@ def check_machines():
             assert two["cost"]["machine_bytes"] == one["cost"]["machine_bytes"], two
             peers = {to for op in two["ops"] for to in op["to"]}
             assert any(to > 3 for to in peers) == (rank < 2), two["ops"]
+    # More lanes follow each other like more chunks.
+    place = (64, "1M", "--machines", 8, "--algo", "chain+doubling")
+    one = plan("all_reduce", *place)["cost"]["dependent_hops"]
+    for leaders in range(2, 9):
+        found = plan("all_reduce", *place, "--ports", leaders)
+        assert found["verified"] is True, found
+        assert found["cost"]["dependent_hops"] <= one + 2 * leaders, found["cost"]
     found = plan("all_reduce", 64, 8, "--machines", 8)
     assert found["algorithm"] in ("chain+doubling", "binomial+doubling"), found
     assert found["cost"]["choose_us"] < 100, found
