@@ -23,8 +23,9 @@ struct rondo_schedule_job {
   char program[256];                     // as it was given; "": the basic statement alone
   struct rondo_schedule_statements statements;
   uint32_t machines, slot_bytes, slot_count;
-  int inner_link;                                           // enum rondo_cost_link
-  uint32_t preset_ranks;                                    // of a machine; 0: no preset
+  int inner_link;        // enum rondo_cost_link
+  bool takes_turns;      // a message occupies its links for all that it costs by the cost model
+  uint32_t preset_ranks; // of a machine; 0: no preset
   bool has_ranks, has_machines, has_links;                  // the options say so
   struct rondo_schedule_link links[RONDO_SCHEDULE_CLASSES]; // by link class
   struct rondo_schedule_goal_costs goal; // of a GOAL program, which has no other settings
@@ -54,6 +55,10 @@ bool rondo_schedule_job_set(struct rondo_schedule_job *job, const char *name, co
 // the machine. Returns null if the job is refused.
 struct rondo_schedule_machine *rondo_schedule_job_make(struct rondo_schedule_job *job,
                                                        struct rondo_sim_error *error);
+
+// True if the cost model considers the algorithm for the first collective of the job, which is
+// made.
+bool rondo_schedule_job_considers(const struct rondo_schedule_job *job, int algorithm);
 
 // The lines of a report: one for each copy of a statement. `copy`: set to the line's, from 0.
 uint32_t rondo_schedule_job_lines(const struct rondo_schedule_job *job);

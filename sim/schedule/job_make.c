@@ -161,6 +161,10 @@ static void links_set(const struct rondo_schedule_job *job, struct rondo_schedul
   if (!job->has_links) {
     c->links[RONDO_SCHEDULE_INSIDE] = model_link(job, shape, job->inner_link);
     c->links[RONDO_SCHEDULE_OUTSIDE] = model_link(job, shape, RONDO_COST_NETWORK);
+    for (int i = 0; job->takes_turns && i < RONDO_SCHEDULE_CLASSES; i++) {
+      c->links[i].gap_ns = c->links[i].latency_ns;
+      c->links[i].latency_ns = 0;
+    }
   } else if (job->machines == 1 && !has_inner) {
     c->links[RONDO_SCHEDULE_INSIDE] = c->links[RONDO_SCHEDULE_OUTSIDE];
   }
@@ -343,6 +347,12 @@ struct rondo_schedule_machine *rondo_schedule_job_make(struct rondo_schedule_job
     return NULL;
   }
   return m;
+}
+
+bool rondo_schedule_job_considers(const struct rondo_schedule_job *job, int algorithm) {
+  const struct rondo_schedule_shape *shape = &job->layouts[0]->shape;
+  const struct rondo_cost_query q = query_of(job, shape, shape->bytes);
+  return rondo_cost_is_candidate(&q, algorithm);
 }
 
 // ---------------------------------------------------------------------- lines ---

@@ -15,6 +15,7 @@
 #include "sim/common/text.h"
 #include "sim/schedule/goal_report.h"
 #include "sim/schedule/job.h"
+#include "sim/schedule/regret.h"
 #include "sim/schedule/report.h"
 #include "sim/schedule/trace.h"
 
@@ -26,6 +27,7 @@
 enum option_key {
   KEY_SETTING = 256, // an option of rondo_schedule_job_set
   KEY_NO_PREEMPTION,
+  KEY_REGRET,
   KEY_GOAL,
   KEY_MESSAGE_GAP,
   KEY_JSON,
@@ -80,9 +82,13 @@ static struct argp_option options[] = {
     {"jitter", KEY_SETTING, "X", 0, "latencies and compute times are up to so much longer (0)", 0},
     {"slot-bytes", KEY_SETTING, "B", 0, "the most that a message carries (256KiB)", 0},
     {"slots", KEY_SETTING, "N", 0, "of a connector (as the runtime has them)", 0},
-    {0, 0, 0, 0, "A GOAL program in place of a job, as LogGOPSim simulates it:", 3},
-    {"goal", KEY_GOAL, "FILE", 0, "the program, as text", 0},
-    {"message-gap", KEY_MESSAGE_GAP, 0, 0, "each message takes g on its way, too", 0},
+    {0, 0, 0, 0, "In place of a job:", 3},
+    {"goal", KEY_GOAL, "FILE", 0, "a GOAL program, as LogGOPSim simulates it", 0},
+    {"message-gap", KEY_MESSAGE_GAP, 0, 0, "each message takes g on its way, too; for --goal", 0},
+    {"regret", KEY_REGRET, 0, 0,
+     "compare the algorithms that the cost model chooses with the best, for many collectives of "
+     "up to --ranks ranks (64)",
+     0},
     {0, 0, 0, 0, "The scheduler (defaults are those of the runtime):", 4},
     {"no-preemption", KEY_NO_PREEMPTION, 0, 0, "a stuck collective keeps its block", 0},
     {"budget", KEY_SETTING, "NAME", 0, "adaptive (default), fixed or never", 0},
@@ -109,14 +115,19 @@ static struct argp_option options[] = {
     {0},
 };
 
+// What --regret says itself.
+static const char regret_settings[] = "machines,op,algo,bytes,root,collectives,orders,iterations,"
+                                      "compute,late-rank,slow-rank,program";
+
 #define OPTION_COUNT ((int)(sizeof options / sizeof options[0]))
 
 struct arguments {
   struct rondo_schedule_job job;
   const char *json, *csv, *trace, *svg, *dot;
+  bool regret;
   const char *goal;
-  const char *not_goal; // an option that a GOAL program does not have
-  int progress;         // 1 always, 0 on a terminal, -1 never
+  const char *not_goal, *not_regret; // an option that is not for --goal, or not for --regret
+  int progress;                      // 1 always, 0 on a terminal, -1 never
 };
 
 static atomic_int stop;
@@ -145,6 +156,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + OPTION_COUNT) {
     const char *name = options[key - KEY_FIRST_SETTING].name;
     a->not_goal = strcmp(name, "loggp") == 0 ? a->not_goal : name;
+    a->not_regret = rondo_sim_list_find(regret_settings, name) < 0 ? a->not_regret : name;
     if (!rondo_schedule_job_set(&a->job, name, arg, &error)) {
       command_fail(EX_USAGE, error.text);
     }
@@ -154,6 +166,10 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   case KEY_NO_PREEMPTION:
     a->job.settings.policy.budget = RONDO_BUDGET_NEVER;
     a->not_goal = "no-preemption";
+    break;
+  case KEY_REGRET:
+    a->regret = true;
+    a->not_goal = "regret";
     break;
   case KEY_GOAL:
     a->goal = arg;
@@ -166,19 +182,19 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
     break;
   case KEY_CSV:
     a->csv = arg ? arg : "-";
-    a->not_goal = "csv";
+    a->not_goal = a->not_regret = "csv";
     break;
   case KEY_TRACE:
     a->trace = arg;
-    a->not_goal = "trace";
+    a->not_goal = a->not_regret = "trace";
     break;
   case KEY_SVG:
     a->svg = arg;
-    a->not_goal = "svg";
+    a->not_goal = a->not_regret = "svg";
     break;
   case KEY_DOT:
     a->dot = arg;
-    a->not_goal = "dot";
+    a->not_goal = a->not_regret = "dot";
     break;
   case KEY_PROGRESS:
     a->progress = 1;
@@ -236,14 +252,16 @@ static void goal_progress_show(const struct rondo_schedule_goal *g) {
           (double)rondo_schedule_goal_now_ns(g) / 1e6, t.ops_done, t.ops);
 }
 
+static bool is_progress_shown(const struct arguments *a) {
+  return a->progress > 0 || (a->progress == 0 && isatty(STDERR_FILENO));
+}
+
 // Runs the job, or the GOAL program, to its end, or until an interrupt. The other one is null.
 static int job_run(const struct arguments *a, struct rondo_schedule_machine *m,
                    struct rondo_schedule_goal *g) {
-  bool shows = a->progress > 0 || (a->progress == 0 && isatty(STDERR_FILENO));
+  bool shows = is_progress_shown(a);
   time_t shown = time(NULL);
   int outcome = RONDO_SCHEDULE_RUNNING;
-  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-  sigaction(SIGINT, &action, NULL);
   while (outcome == RONDO_SCHEDULE_RUNNING && !atomic_load_explicit(&stop, memory_order_relaxed)) {
     outcome = m ? rondo_schedule_machine_run(m, EVENTS_A_TURN)
                 : rondo_schedule_goal_run(g, EVENTS_A_TURN);
@@ -340,11 +358,51 @@ static int goal_play(const struct arguments *a) {
   return outcome;
 }
 
+// Simulates the cells until an interrupt. Returns an outcome.
+static int regret_run(const struct arguments *a, struct rondo_schedule_regret *regret) {
+  bool shows = is_progress_shown(a);
+  struct rondo_sim_error error;
+  while (regret->count < regret->all && !atomic_load_explicit(&stop, memory_order_relaxed)) {
+    if (!rondo_schedule_regret_next(regret, &a->job, &stop, &error)) {
+      command_fail(EX_USAGE, error.text);
+    }
+    if (shows) {
+      fprintf(stderr, "\r%" PRIu32 " of %" PRIu32 " collectives ", regret->count, regret->all);
+    }
+  }
+  if (shows) {
+    fputs("\r\033[K", stderr);
+  }
+  return regret->count == regret->all ? RONDO_SCHEDULE_DONE : RONDO_SCHEDULE_RUNNING;
+}
+
+// Writes how well the cost model chooses. Returns an outcome.
+static int regret_play(const struct arguments *a) {
+  struct rondo_sim_error error;
+  struct rondo_sim_text text = {0};
+  struct rondo_schedule_regret regret;
+  if (a->not_regret) {
+    (void)rondo_sim_refuse(&error, "%s: there is no such option for --regret", a->not_regret);
+    command_fail(EX_USAGE, error.text);
+  }
+  rondo_schedule_regret_init(&regret, a->job.has_ranks ? a->job.settings.rank_count : 64);
+  int outcome = regret_run(a, &regret);
+  if (a->json) {
+    rondo_schedule_regret_json(&text, &regret);
+    output_write(a->json, &text);
+    rondo_sim_text_clear(&text);
+  }
+  if (!is_stdout(a->json)) {
+    rondo_schedule_regret_text(&text, &regret);
+    output_write("-", &text);
+  }
+  rondo_sim_text_fini(&text);
+  rondo_schedule_regret_fini(&regret);
+  return outcome;
+}
+
 static int job_play(struct arguments *a) {
   struct rondo_sim_error error;
-  if (a->job.goal.messages_take_gap) {
-    command_fail(EX_USAGE, "message-gap: is only for --goal");
-  }
   struct rondo_schedule_machine *m = rondo_schedule_job_make(&a->job, &error);
   if (!m) {
     command_fail(EX_USAGE, error.text);
@@ -360,12 +418,17 @@ int rondo_sim_schedule_main(int argc, char **argv) {
   options_number();
   rondo_schedule_job_init(&a.job);
   argp_parse(&parser, argc, argv, 0, NULL, &a);
+  if (a.job.goal.messages_take_gap && !a.goal) {
+    command_fail(EX_USAGE, "message-gap: is only for --goal");
+  }
   output_check(a.json);
   output_check(a.csv);
   output_check(a.trace);
   output_check(a.svg);
   output_check(a.dot);
-  int outcome = a.goal ? goal_play(&a) : job_play(&a);
+  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  int outcome = a.goal ? goal_play(&a) : a.regret ? regret_play(&a) : job_play(&a);
   rondo_schedule_job_fini(&a.job);
   return outcome == RONDO_SCHEDULE_DONE       ? 0
          : outcome == RONDO_SCHEDULE_DEADLOCK ? EXIT_DEADLOCK

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -137,6 +138,24 @@ def check_goal():
     assert "only for --goal" in run("--message-gap", 64)
 
 
+def check_regret():
+    """The table, its mean and greatest ratio, and what it does not take."""
+    found = json.loads(run("--regret --ranks 8 --json"))
+    cells = found["cells"]
+    assert found["complete"] and len(cells) == 3 * 6 * 5, len(cells)
+    ratios = [cell["chosen_us"] / cell["best_us"] for cell in cells]
+    assert min(ratios) == 1 and abs(max(ratios) - found["most"]) < 1e-9, found["most"]
+    assert abs(statistics.geometric_mean(ratios) - found["mean"]) < 1e-9, found["mean"]
+    assert {(cell["ranks"], cell["machines"]) for cell in cells} == {(2, 1), (8, 1), (8, 2)}
+    text = run("--regret --ranks 8")
+    assert f"geometric mean {found['mean']:.3f}, most {found['most']:.3f}" in text, text
+    assert text.count(" takes ") == sum(ratio > 1.1 for ratio in ratios), text
+    for option in ("--op reduce", "--machines 2", "--late-rank 0=1ms", "--csv"):
+        name = option.split()[0].strip("-")
+        assert f"{name}: there is no such option for --regret" in run("--regret " + option, 64)
+    assert "regret: there is no such option for --goal" in run("--goal x --regret", 64)
+
+
 def check_deadlock():
     """A deadlock is explained with its cycle."""
     with tempfile.TemporaryDirectory() as folder:
@@ -184,19 +203,27 @@ def check_refusals():
     assert "/nowhere/x" in run("--json=/nowhere/x", 73)
 
 
-def check_interrupt():
-    """Ctrl-C gives what is known by then."""
-    arguments = "--ranks 512 --collectives 200 --orders random --bytes 1MiB --progress --json"
+def interrupt(arguments, progress):
+    """Sends Ctrl-C when the command shows progress with that word, and returns what it prints."""
     with subprocess.Popen(COMMAND + arguments.split(), stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as process:
         shown = b""
-        while b"events" not in shown:
+        while progress not in shown:
             shown += os.read(process.stderr.fileno(), 1000)
         process.send_signal(signal.SIGINT)
         text = process.communicate()[0]
-    found = json.loads(text)
-    assert process.returncode == 130 and found["outcome"] == "interrupted", process.returncode
+    assert process.returncode == 130, process.returncode
+    return json.loads(text)
+
+
+def check_interrupt():
+    """Ctrl-C gives what is known by then."""
+    found = interrupt("--ranks 512 --collectives 200 --orders random --bytes 1MiB --progress "
+                      "--json", b"events")
+    assert found["outcome"] == "interrupted", found["outcome"]
     assert found["events"] > 0 and found["runs_ended"] < found["runs"] == 512 * 200, found
+    found = interrupt("--regret --ranks 1024 --progress --json", b" of 210 collectives")
+    assert not found["complete"] and 0 < len(found["cells"]) < 210, found
 
 
 def check_scale():
@@ -210,6 +237,7 @@ check_results()
 check_trace()
 check_programs()
 check_goal()
+check_regret()
 check_deadlock()
 check_refusals()
 check_interrupt()
