@@ -26,6 +26,7 @@ void rondo_schedule_job_init(struct rondo_schedule_job *job) {
                                        .quit_period_ns = RONDO_DEFAULT_QUIT_PERIOD_NS,
                                        .residency_ns = RONDO_DEFAULT_RESIDENCY_NS,
                                        .iterations = 1,
+                                       .cycle_ns = 1000000,
                                        .seed = 1};
 }
 
@@ -228,7 +229,8 @@ static bool time_set(struct rondo_schedule_job *job, const char *name, const cha
                  {"max-budget", &s->policy.max_budget_ns},
                  {"look", &s->policy.look_ns},
                  {"quit-period", &s->quit_period_ns},
-                 {"residency", &s->residency_ns}};
+                 {"residency", &s->residency_ns},
+                 {"cycle", &s->cycle_ns}};
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     double ns = 0;
     if (strcmp(options[i].name, name) == 0) {
@@ -246,7 +248,7 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
                             bool *ok, struct rondo_sim_error *error) {
   uint8_t word = 0;
   static const char names[] =
-      "op,algo,program,late-rank,slow-rank,loggp,orders,budget,link,preset,cost-model";
+      "op,algo,program,late-rank,slow-rank,loggp,orders,budget,link,preset,cost-model,order";
   switch (rondo_sim_list_find(names, name)) {
   case 0:
     *ok = rondo_schedule_kind_read(value, &job->basic.kind) ||
@@ -284,6 +286,13 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
     return true;
   case 10:
     *ok = model_set(job, value, error);
+    return true;
+  case 11:
+    *ok = word_set(name, value, "free,static,coordinator", &word, error);
+    job->settings.order = word;
+    if (word) {
+      job->settings.policy.budget = RONDO_BUDGET_NEVER;
+    }
     return true;
   default:
     return false;

@@ -187,12 +187,6 @@ static uint64_t compute_ns(struct rondo_schedule_machine *m, const struct rondo_
   return whole_ns(jittered(m, (double)call->compute_ns * r->slowness));
 }
 
-static struct rondo_schedule_member *member_of(const struct rondo_schedule_machine *m,
-                                               const struct rondo_schedule_rank *r,
-                                               uint32_t index) {
-  return &m->arrays.members[r->first_member + index];
-}
-
 // Pushes the member's next run to the SQ, which has room for all that a daemon holds.
 static void run_push(struct rondo_schedule_rank *r, struct rondo_schedule_member *member,
                      uint32_t index) {
@@ -205,13 +199,21 @@ static void run_push(struct rondo_schedule_rank *r, struct rondo_schedule_member
   (void)rondo_sq_try_push(&r->sq, &entry);
 }
 
-// Submits the next call of the rank's program. Returns true if its run goes to the daemon at once,
-// and not after earlier runs of the collective.
+bool rondo_schedule_run_give(struct rondo_schedule_rank *r, struct rondo_schedule_member *member,
+                             uint32_t index) {
+  if (member->given++ >= RONDO_DEVICE_RUNS) {
+    return false;
+  }
+  run_push(r, member, index);
+  return true;
+}
+
+// Submits the next call of the rank's program. Returns true if the daemon is given any run at once.
 static bool call_submit(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                         uint64_t now_ns) {
   uint32_t number = r->first_call + r->submitted++;
   struct rondo_schedule_run *runs = m->arrays.runs, *run = &runs[number];
-  struct rondo_schedule_member *member = member_of(m, r, run->call.collective);
+  struct rondo_schedule_member *member = rondo_schedule_member_of(m, r, run->call.collective);
   run->submitted_ns = now_ns;
   run->next = RONDO_SCHEDULE_NO_CALL;
   if (member->outstanding++) {
@@ -224,11 +226,7 @@ static bool call_submit(struct rondo_schedule_machine *m, struct rondo_schedule_
   if (run->call.waits) {
     r->awaited = number;
   }
-  if (member->outstanding > RONDO_DEVICE_RUNS) {
-    return false;
-  }
-  run_push(r, member, run->call.collective);
-  return true;
+  return rondo_schedule_order_submit(m, r, run->call.collective, now_ns);
 }
 
 // Goes on with the rank's program up to the next call that computes first, or that it waits for.
@@ -269,7 +267,7 @@ static void program_resume(struct rondo_schedule_machine *m, struct rondo_schedu
 // A run of the rank has ended.
 static void run_end(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r, uint32_t index,
                     uint64_t now_ns) {
-  struct rondo_schedule_member *member = member_of(m, r, index);
+  struct rondo_schedule_member *member = rondo_schedule_member_of(m, r, index);
   uint32_t number = member->oldest;
   struct rondo_schedule_run *run = &m->arrays.runs[number];
   RONDO_SIM_GROW(m->ended, m->ended_count, m->ended_capacity, 1024);
@@ -277,7 +275,8 @@ static void run_end(struct rondo_schedule_machine *m, struct rondo_schedule_rank
       run->submitted_ns, now_ns, rondo_schedule_rank_number(m, r), member->collective};
   run->iteration_ended = r->iteration + 1;
   member->oldest = run->next;
-  if (member->outstanding-- > RONDO_DEVICE_RUNS) {
+  member->outstanding--;
+  if (member->given-- > RONDO_DEVICE_RUNS) {
     run_push(r, member, index);
   }
   if (now_ns >= m->totals.makespan_ns) {
@@ -539,10 +538,10 @@ static void credit_handle(struct rondo_schedule_machine *m, struct rondo_schedul
   }
 }
 
-static void submission_handle(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
-                              uint64_t now_ns) {
-  catch_up(m, r, now_ns);
-  if (!program_go_on(m, r, now_ns) || r->state != RONDO_SCHEDULE_WAITS) {
+// The daemon was given runs.
+static void rouse(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                  uint64_t now_ns) {
+  if (r->state != RONDO_SCHEDULE_WAITS) {
     return;
   }
   if (r->block.queue.count == 0) { // nothing else leads here
@@ -550,6 +549,22 @@ static void submission_handle(struct rondo_schedule_machine *m, struct rondo_sch
     r->path_ns = now_ns;
   }
   wake(m, r, now_ns);
+}
+
+static void submission_handle(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                              uint64_t now_ns) {
+  catch_up(m, r, now_ns);
+  if (program_go_on(m, r, now_ns)) {
+    rouse(m, r, now_ns);
+  }
+}
+
+void rondo_schedule_run_deliver(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                                uint32_t index, uint64_t now_ns) {
+  catch_up(m, r, now_ns);
+  if (rondo_schedule_run_give(r, rondo_schedule_member_of(m, r, index), index)) {
+    rouse(m, r, now_ns);
+  }
 }
 
 static void event_handle(struct rondo_schedule_machine *m, const struct rondo_schedule_event *e) {
@@ -565,7 +580,11 @@ static void event_handle(struct rondo_schedule_machine *m, const struct rondo_sc
     step_handle(m, r, e);
     break;
   default:
-    submission_handle(m, r, e->at_ns);
+    if (e->sequence == RONDO_SCHEDULE_PROGRAM) {
+      submission_handle(m, r, e->at_ns);
+    } else {
+      rondo_schedule_order_round(m, e->sequence, e->at_ns);
+    }
   }
 }
 

@@ -43,6 +43,15 @@ struct rondo_schedule_costs {
   double copy_byte_ns, reduce_byte_ns;
 };
 
+// When a run that was submitted goes to the daemon.
+enum rondo_schedule_order {
+  RONDO_SCHEDULE_FREE = 0,   // at once
+  RONDO_SCHEDULE_STATIC = 1, // when all before it in the program went, whatever was shuffled
+  // When rank 0 has announced it. In each cycle it gathers what is ready, and all ranks follow the
+  // order that it announces (Horovod). A round is a small message along a binomial tree and back.
+  RONDO_SCHEDULE_COORDINATOR = 2
+};
+
 struct rondo_schedule_settings {
   uint32_t rank_count, machine_ranks; // ranks of a machine; they follow each other
   uint32_t interfaces; // of a machine: its ranks share their links to other machines in turn
@@ -50,6 +59,8 @@ struct rondo_schedule_settings {
   uint64_t quit_period_ns, residency_ns;
   struct rondo_schedule_costs costs;
   uint32_t iterations; // of the programs; each begins when the rank has ended the one before
+  uint8_t order;       // enum rondo_schedule_order
+  uint64_t cycle_ns;   // of a coordinator
   bool shuffles;       // each rank submits in an order of its own, another one in each iteration
   double jitter;       // latencies and compute times are up to this part longer
   uint64_t seed;
@@ -115,6 +126,7 @@ struct rondo_schedule_totals {
   uint64_t blocked_ns[RONDO_SCHEDULE_REASONS];                  // of all blocks
   uint64_t queue_sum, queue_samples; // length of the task queue when a run is fetched
   uint32_t queue_most;
+  uint64_t rounds; // of the coordinator that announced runs
   struct rondo_schedule_traffic traffic[RONDO_SCHEDULE_CLASSES];
   uint64_t most_rank_bytes; // that one rank sent
   struct rondo_schedule_path path;

@@ -46,6 +46,7 @@ void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m) {
     free(m->port_of[i]);
   }
   rondo_schedule_event_queue_fini(&m->events);
+  rondo_schedule_orders_fini(m);
   free(m->wirings);
   free(m->collectives);
   free(m->ended);
@@ -116,9 +117,8 @@ static void members_make(struct rondo_schedule_machine *m) {
   }
 }
 
-// The index of a collective in the table of a rank that is in it.
-static uint32_t index_of(const struct rondo_schedule_machine *m,
-                         const struct rondo_schedule_rank *r, uint32_t collective) {
+uint32_t rondo_schedule_index_of(const struct rondo_schedule_machine *m,
+                                 const struct rondo_schedule_rank *r, uint32_t collective) {
   const struct rondo_schedule_member *members = &m->arrays.members[r->first_member];
   uint32_t low = 0;
   RONDO_SIM_LOWER_BOUND(low, r->member_count, members[middle].collective < collective);
@@ -131,7 +131,7 @@ static void calls_translate(struct rondo_schedule_machine *m) {
     const struct rondo_schedule_rank *r = &m->ranks[i];
     for (uint32_t k = 0; k < r->call_count; k++) {
       struct rondo_schedule_call *call = &m->arrays.runs[r->first_call + k].call;
-      call->collective = index_of(m, r, call->collective);
+      call->collective = rondo_schedule_index_of(m, r, call->collective);
     }
   }
 }
@@ -230,7 +230,7 @@ static void ports_make(struct rondo_schedule_machine *m) {
 static uint64_t flag_distance(const struct rondo_schedule_machine *m, uint32_t rank,
                               uint32_t collective, const struct rondo_connector *c) {
   const struct rondo_schedule_rank *r = &m->ranks[rank];
-  return r->block.flags + index_of(m, r, collective) - (uintptr_t)c;
+  return r->block.flags + rondo_schedule_index_of(m, r, collective) - (uintptr_t)c;
 }
 
 static void connectors_make(struct rondo_schedule_machine *m, uint32_t number) {
@@ -271,7 +271,7 @@ static void contexts_make(struct rondo_schedule_machine *m, uint32_t number) {
   for (uint32_t k = 0; k < l->shape.nranks; k++) {
     const struct rondo_schedule_rank *r = &m->ranks[rank_at(coll, k)];
     const struct rondo_schedule_program *p = &l->programs[l->program_of[k]];
-    uint32_t index = index_of(m, r, number);
+    uint32_t index = rondo_schedule_index_of(m, r, number);
     struct rondo_device_collective *entry = &m->arrays.entries[r->first_member + index];
     struct rondo_task_context *c = &w->contexts[k];
     entry->contexts = (uintptr_t)c;
@@ -299,6 +299,7 @@ void rondo_schedule_machine_start(struct rondo_schedule_machine *m) {
   m->wirings = rondo_sim_calloc(m->collective_count, sizeof *m->wirings);
   members_make(m);
   calls_translate(m);
+  rondo_schedule_orders_make(m);
   ports_make(m);
   ranks_make(m);
   for (uint32_t i = 0; i < m->collective_count; i++) {

@@ -1,4 +1,5 @@
-// The state of a machine: for machine.c, which runs it, and machine_make.c, which makes it.
+// The state of a machine: for machine.c and order.c, which run it, and machine_make.c,
+// which makes it.
 #ifndef RONDO_SIM_SCHEDULE_MACHINE_STATE_H
 #define RONDO_SIM_SCHEDULE_MACHINE_STATE_H
 
@@ -27,8 +28,9 @@ struct rondo_schedule_run {
 struct rondo_schedule_member {
   uint32_t collective, position;
   uint32_t oldest, newest; // calls of the rank; RONDO_SCHEDULE_NO_CALL
-  uint32_t outstanding;    // length of the list; the first RONDO_DEVICE_RUNS are in the daemon
-  uint64_t runs;           // that went to the daemon
+  uint32_t outstanding;    // length of the list
+  uint32_t given; // of these, to the daemon; of these the first RONDO_DEVICE_RUNS are there
+  uint64_t runs;  // that went to the daemon
 };
 
 // A link takes one message after the other.
@@ -75,6 +77,25 @@ struct rondo_schedule_arrays {
   char *flags, *ready, *queues;    // ready flags, ready sets, SQs
 };
 
+// What an order that all ranks follow needs (order.c).
+struct rondo_schedule_orders {
+  uint32_t *calls; // static: the program's collectives before any were shuffled, by call
+  uint32_t *turns; // by rank: the place in its program whose run is next
+  // Of a coordinator, by collective: members that have no run which waits for it.
+  uint32_t *lacking;
+  uint32_t *ready, *announced; // lists of collectives: for the next round, and of this one
+  uint32_t ready_count, announced_count;
+  bool gathers; // a round is planned for `ready`
+  uint64_t round_ns, round_ends_ns;
+};
+
+// What SUBMIT is about, in the event's sequence.
+enum rondo_schedule_submission {
+  RONDO_SCHEDULE_PROGRAM = 0,  // the program of a rank goes on
+  RONDO_SCHEDULE_GATHER = 1,   // the coordinator looks at what is ready
+  RONDO_SCHEDULE_ANNOUNCE = 2, // all ranks know what the coordinator has found
+};
+
 struct rondo_schedule_machine {
   struct rondo_schedule_settings settings;
   struct rondo_schedule_rank *ranks;
@@ -86,6 +107,7 @@ struct rondo_schedule_machine {
   struct rondo_schedule_port *ports[RONDO_SCHEDULE_CLASSES]; // by rank; by interface
   uint32_t *port_of[RONDO_SCHEDULE_CLASSES];                 // by rank
   struct rondo_schedule_event_queue events;
+  struct rondo_schedule_orders orders;
   struct rondo_communicator_gate gate; // open, of all collectives
   struct rondo_cq_producers cq;        // of all blocks; it is empty between two steps
   struct rondo_cq_consumer completions;
@@ -108,6 +130,40 @@ void rondo_schedule_machine_start(struct rondo_schedule_machine *m);
 
 // Puts the rank's calls into the order of the iteration.
 void rondo_schedule_order_draw(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r);
+
+// The index of a collective in the table of a rank that is in it.
+uint32_t rondo_schedule_index_of(const struct rondo_schedule_machine *m,
+                                 const struct rondo_schedule_rank *r, uint32_t collective);
+
+// Gives the member's next run to the daemon. Returns false if that has as many of it as it can
+// hold, and gets this one later.
+bool rondo_schedule_run_give(struct rondo_schedule_rank *r, struct rondo_schedule_member *member,
+                             uint32_t index);
+
+// The same from outside the rank, whose block may wait.
+void rondo_schedule_run_deliver(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                                uint32_t index, uint64_t now_ns);
+
+void rondo_schedule_orders_make(struct rondo_schedule_machine *m);
+void rondo_schedule_orders_fini(struct rondo_schedule_machine *m);
+
+// A run of the rank was submitted. Returns true if the daemon was given any.
+bool rondo_schedule_order_submit(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                                 uint32_t index, uint64_t now_ns);
+
+// A part of a round of the coordinator: RONDO_SCHEDULE_GATHER or _ANNOUNCE.
+void rondo_schedule_order_round(struct rondo_schedule_machine *m, uint32_t part, uint64_t now_ns);
+
+static inline struct rondo_schedule_member *
+rondo_schedule_member_of(const struct rondo_schedule_machine *m,
+                         const struct rondo_schedule_rank *r, uint32_t index) {
+  return &m->arrays.members[r->first_member + index];
+}
+
+// True if a run was submitted that the daemon was not given.
+static inline bool rondo_schedule_member_held(const struct rondo_schedule_member *member) {
+  return member->outstanding > member->given;
+}
 
 static inline uint32_t rondo_schedule_rank_number(const struct rondo_schedule_machine *m,
                                                   const struct rondo_schedule_rank *r) {

@@ -91,6 +91,11 @@ static struct argp_option options[] = {
      0},
     {0, 0, 0, 0, "The scheduler (defaults are those of the runtime):", 4},
     {"no-preemption", KEY_NO_PREEMPTION, 0, 0, "a stuck collective keeps its block", 0},
+    {"order", KEY_SETTING, "NAME", 0,
+     "free (default); static: all ranks run all in the order of the program; coordinator: in the "
+     "order that rank 0 announces. Neither preempts unless a later option says so",
+     0},
+    {"cycle", KEY_SETTING, "TIME", 0, "of the coordinator (1ms)", 0},
     {"budget", KEY_SETTING, "NAME", 0, "adaptive (default), fixed or never", 0},
     {"front-budget", KEY_SETTING, "TIME", 0, "of the first collective of the queue (20us)", 0},
     {"min-budget", KEY_SETTING, "TIME", 0, "of any collective (1us)", 0},
@@ -117,7 +122,7 @@ static struct argp_option options[] = {
 
 // What --regret says itself.
 static const char regret_settings[] = "machines,op,algo,bytes,root,collectives,orders,iterations,"
-                                      "compute,late-rank,slow-rank,program";
+                                      "compute,late-rank,slow-rank,program,order,cycle";
 
 #define OPTION_COUNT ((int)(sizeof options / sizeof options[0]))
 

@@ -139,21 +139,24 @@ static json_t *scheduler_json(const struct rondo_schedule_totals *t) {
   for (uint32_t i = 0; i < RONDO_SCHEDULE_REASONS; i++) {
     json_object_set_new(blocked, reason_names[i], ns_json(t->blocked_ns[i]));
   }
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:o}", "steps", (json_int_t)t->steps,
-                   "primitives", (json_int_t)t->primitives, "preemptions",
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:I, s:o}", "steps",
+                   (json_int_t)t->steps, "primitives", (json_int_t)t->primitives, "preemptions",
                    (json_int_t)t->preemptions, "loads", (json_int_t)t->loads, "saves",
                    (json_int_t)t->saves, "quits", (json_int_t)t->quits, "queue_mean",
                    mean_of(t->queue_sum, t->queue_samples), "queue_most", (int)t->queue_most,
-                   "blocked_us", blocked);
+                   "rounds", (json_int_t)t->rounds, "blocked_us", blocked);
 }
 
+static const char *const order_names[] = {"free", "static", "coordinator"};
+
 static json_t *job_json(const struct rondo_schedule_job *j) {
-  return json_pack(
-      "{s:s, s:I, s:I, s:I, s:s, s:b, s:I}", "program", *j->program ? j->program : "one collective",
-      "ranks", (json_int_t)j->settings.rank_count, "machines", (json_int_t)j->machines,
-      "iterations", (json_int_t)j->settings.iterations, "orders",
-      j->settings.shuffles ? "random" : "one", "preempts",
-      j->settings.policy.budget != RONDO_BUDGET_NEVER, "seed", (json_int_t)j->settings.seed);
+  return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:b, s:I}", "program",
+                   *j->program ? j->program : "one collective", "ranks",
+                   (json_int_t)j->settings.rank_count, "machines", (json_int_t)j->machines,
+                   "iterations", (json_int_t)j->settings.iterations, "orders",
+                   j->settings.shuffles ? "random" : "one", "order", order_names[j->settings.order],
+                   "preempts", j->settings.policy.budget != RONDO_BUDGET_NEVER, "seed",
+                   (json_int_t)j->settings.seed);
 }
 
 // "3", or "bucket 3" if the statement has a name.
@@ -290,6 +293,9 @@ static void headline_add(struct rondo_sim_text *t, const struct rondo_schedule_r
                      j->machines, j->machines > 1 ? "s" : "",
                      j->settings.shuffles ? ", each in an order of its own" : "",
                      j->settings.policy.budget == RONDO_BUDGET_NEVER ? ", without preemption" : "");
+  if (j->settings.order) {
+    rondo_sim_text_add(t, "in one order: %s\n", order_names[j->settings.order]);
+  }
   rondo_sim_text_add(t, "outcome: %s\n", rondo_schedule_outcome_name(x->outcome));
   time_add(t, "makespan", x->makespan_ns);
   rondo_sim_text_add(t, "  %-20s %14.3f GB/s\n", "bus bandwidth", r->bus_gb_s);
@@ -302,6 +308,9 @@ void rondo_schedule_report_text(struct rondo_sim_text *t, const struct rondo_sch
   headline_add(t, r);
   latencies_add(t, r);
   scheduler_add(t, x);
+  if (x->rounds) {
+    count_add(t, "rounds of rank 0", x->rounds);
+  }
   rondo_sim_text_add(t, "messages\n");
   for (uint32_t i = 0; i < RONDO_SCHEDULE_CLASSES; i++) {
     if (x->traffic[i].messages) {

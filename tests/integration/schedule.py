@@ -45,6 +45,24 @@ def check_results():
     assert machines["traffic"]["outside"]["bytes"] == 2 * 3 * 2**20, machines["traffic"]
 
 
+def check_orders():
+    """Orders that all ranks follow: free of deadlock without preemption, and said in the report."""
+    makespans = []
+    for order in ("static", "coordinator"):
+        found = json.loads(run(DISORDER + f" --order {order} --json"))
+        assert found["outcome"] == "done" and found["runs_ended"] == 8 * 12, found
+        assert (found["job"]["order"], found["job"]["preempts"]) == (order, False), found["job"]
+        assert (found["scheduler"]["rounds"] > 0) == (order == "coordinator"), found["scheduler"]
+        makespans.append(found["makespan_us"])
+        assert f"in one order: {order}\n" in run(DISORDER + f" --order {order}")
+    assert makespans[1] > makespans[0], makespans
+    found = json.loads(run(DISORDER + " --order static --budget adaptive --json"))
+    assert found["job"]["preempts"], found["job"]
+    # A rank waits for a run whose turn comes after one that it submits later.
+    program = "--program 3d:4,2,2 --collectives 6 --orders random --order static"
+    assert "outcome: deadlock" in run(program, 10)
+
+
 def check_trace():
     """Each run is an async slice of its rank, from submission to end."""
     events = json.loads(run(DISORDER + " --machines 2 --trace -"))["traceEvents"]
@@ -194,6 +212,7 @@ def check_refusals():
         ("--cost-model /nowhere/x", "cost-model: /nowhere/x: No such file"),
         ("--root 8 --op reduce", "root"),
         ("--orders none", "orders"),
+        ("--order one", "order: \"one\" is not one of free,static,coordinator"),
         ("--max-budget 1ns", "budgets"),
         ("--collectives 16385", "collectives"),
         ("job.json", "job.json"),
@@ -234,6 +253,7 @@ def check_scale():
 
 
 check_results()
+check_orders()
 check_trace()
 check_programs()
 check_goal()

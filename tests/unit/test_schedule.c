@@ -241,6 +241,64 @@ static void own_orders_deadlock_only_without_preemption(void **state) {
   }
 }
 
+// Where all ranks submit in one order anyway, the static order changes nothing. Where they do not,
+// it deadlocks nothing, also without preemption.
+static void a_static_order_is_that_of_the_program(void **state) {
+  (void)state;
+  static const char *const budgets[] = {"never", "adaptive", "fixed"};
+  for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
+    uint64_t ns[2];
+    for (int is_static = 0; is_static < 2; is_static++)
+      ns[is_static] = PLAY("ranks", "16", "collectives", "40", "bytes", "64KiB", "compute", "3us",
+                           "order", is_static ? "static" : "free", "budget", budgets[i])
+                          .makespan_ns;
+    assert_int_equal(ns[0], ns[1]);
+  }
+  for (char seed[] = "1"; *seed <= '9'; ++*seed) {
+    struct rondo_schedule_totals t =
+        PLAY("ranks", "16", "collectives", "40", "bytes", "64KiB", "iterations", "3", "orders",
+             "random", "seed", seed, "order", "static");
+    assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+    assert_int_equal(t.runs_ended, 16 * 40 * 3);
+    assert_int_equal(t.preemptions, 0);
+  }
+}
+
+// Rank 1 is ready after 0.3 ms. Rank 0 sees that in its next cycle, the others know it after a
+// message there and one back, and the barrier takes another one.
+static void a_coordinator_announces_what_all_have_submitted(void **state) {
+  (void)state;
+  struct rondo_schedule_totals t =
+      PLAY("ranks", "2", "op", "barrier", "latency", "1us", "late-rank", "1=300us", "order",
+           "coordinator", "cycle", "1ms");
+  assert_int_equal(t.makespan_ns, 1003000);
+  assert_int_equal(t.rounds, 1);
+  t = PLAY("ranks", "2", "op", "barrier", "latency", "1us", "late-rank", "1=300us", "order",
+           "coordinator", "cycle", "0ns");
+  assert_int_equal(t.makespan_ns, 303000);
+  struct rondo_schedule_job job;
+  const char *const settings[] = {"op",  "barrier", "ranks",       "9", "latency",
+                                  "1us", "order",   "coordinator", END};
+  job_open(&job, settings);
+  job.basic.times = 50; // a round has one run of a collective
+  t = job_play(&job);
+  assert_int_equal(t.makespan_ns, 49000000 + 2 * 4000 + 4000);
+  assert_int_equal(t.rounds, 50);
+}
+
+// Also in groups, and where ranks wait for runs.
+static void a_coordinator_needs_no_preemption(void **state) {
+  (void)state;
+  for (char seed[] = "1"; *seed <= '9'; ++*seed) {
+    struct rondo_schedule_totals t =
+        PLAY("program", "3d:4,2,2", "collectives", "6", "bytes", "64KiB", "compute", "20us",
+             "orders", "random", "iterations", "2", "seed", seed, "order", "coordinator");
+    assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+    assert_int_equal(t.runs_ended, 16 * 2 * 6 * 5);
+    assert_int_equal(t.preemptions, 0);
+  }
+}
+
 // A block that retries a stuck collective for a while comes to others that are ready, and to
 // entries of its SQ, after that while, also if nothing arrives any more.
 static void a_look_that_is_due_needs_no_arrival(void **state) {
@@ -384,6 +442,9 @@ int main(void) {
       RONDO_NAMED_TEST("schedule", a_cell_is_a_job),
       RONDO_NAMED_TEST("schedule", a_late_rank_delays_all),
       RONDO_NAMED_TEST("schedule", own_orders_deadlock_only_without_preemption),
+      RONDO_NAMED_TEST("schedule", a_static_order_is_that_of_the_program),
+      RONDO_NAMED_TEST("schedule", a_coordinator_announces_what_all_have_submitted),
+      RONDO_NAMED_TEST("schedule", a_coordinator_needs_no_preemption),
       RONDO_NAMED_TEST("schedule", a_look_that_is_due_needs_no_arrival),
       RONDO_NAMED_TEST("schedule", ranks_share_the_interfaces_of_a_machine),
       RONDO_NAMED_TEST("schedule", presets_are_machines_of_eight_devices),
