@@ -382,7 +382,7 @@ int rondo_schedule_machine_standing(const struct rondo_schedule_machine *m, uint
       &m->arrays.members[r->first_member + run->call.collective];
   const struct rondo_block *b = &r->block;
   *collective = member->collective;
-  if (run->iteration_ended > r->iteration) {
+  if (run->iteration_ended > r->iteration || r->iteration == m->settings.iterations) {
     return RONDO_SCHEDULE_ENDED;
   }
   if (call >= r->submitted) {

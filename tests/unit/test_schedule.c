@@ -241,6 +241,28 @@ static void own_orders_deadlock_only_without_preemption(void **state) {
   }
 }
 
+// Some pairs of ranks are stuck and others have ended: the calls that stand as ended are the runs
+// that have.
+static void ranks_that_have_ended_stand_so(void **state) {
+  (void)state;
+  struct rondo_schedule_job job;
+  struct rondo_sim_error error;
+  const char *const settings[] = {"ranks",  "32",     "collectives", "2", "orders",
+                                  "random", "budget", "never",       END};
+  job_open(&job, settings);
+  job.basic.size = 2;
+  struct rondo_schedule_machine *m = rondo_schedule_job_make(&job, &error);
+  assert_int_equal(rondo_schedule_machine_run(m, MOST_EVENTS), RONDO_SCHEDULE_DEADLOCK);
+  uint64_t ended = 0;
+  for (uint32_t rank = 0; rank < 32; rank++)
+    for (uint32_t call = 0, collective; call < 2; call++)
+      ended += rondo_schedule_machine_standing(m, rank, call, &collective) == RONDO_SCHEDULE_ENDED;
+  assert_in_range(ended, 1, 63);
+  assert_int_equal(ended, rondo_schedule_machine_totals(m).runs_ended);
+  rondo_schedule_machine_destroy(m);
+  rondo_schedule_job_fini(&job);
+}
+
 // Where all ranks submit in one order anyway, the static order changes nothing. Where they do not,
 // it deadlocks nothing, also without preemption.
 static void a_static_order_is_that_of_the_program(void **state) {
@@ -442,6 +464,7 @@ int main(void) {
       RONDO_NAMED_TEST("schedule", a_cell_is_a_job),
       RONDO_NAMED_TEST("schedule", a_late_rank_delays_all),
       RONDO_NAMED_TEST("schedule", own_orders_deadlock_only_without_preemption),
+      RONDO_NAMED_TEST("schedule", ranks_that_have_ended_stand_so),
       RONDO_NAMED_TEST("schedule", a_static_order_is_that_of_the_program),
       RONDO_NAMED_TEST("schedule", a_coordinator_announces_what_all_have_submitted),
       RONDO_NAMED_TEST("schedule", a_coordinator_needs_no_preemption),
