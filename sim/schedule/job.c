@@ -43,6 +43,11 @@ void rondo_schedule_job_fini(struct rondo_schedule_job *job) {
   free(job->layouts);
   free(job->topologies);
   free(job->members);
+  for (uint32_t i = 0; i < job->replay_count; i++) {
+    free(job->replay_paths[i]);
+  }
+  rondo_schedule_replay_fini(&job->replay);
+  free(job->replay_paths);
   free(job->statements.items);
   free(job->exceptions);
   free(job->model);
@@ -248,7 +253,8 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
                             bool *ok, struct rondo_sim_error *error) {
   uint8_t word = 0;
   static const char names[] =
-      "op,algo,program,late-rank,slow-rank,loggp,orders,budget,link,preset,cost-model,order";
+      "op,algo,program,late-rank,slow-rank,loggp,orders,budget,link,preset,cost-model,order,"
+      "replay";
   switch (rondo_sim_list_find(names, name)) {
   case 0:
     *ok = rondo_schedule_kind_read(value, &job->basic.kind) ||
@@ -293,6 +299,10 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
     if (word) {
       job->settings.policy.budget = RONDO_BUDGET_NEVER;
     }
+    return true;
+  case 12:
+    RONDO_SIM_GROW(job->replay_paths, job->replay_count, job->replay_capacity, 16);
+    job->replay_paths[job->replay_count++] = rondo_sim_strdup(value);
     return true;
   default:
     return false;

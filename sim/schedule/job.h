@@ -9,6 +9,7 @@
 #include "sim/schedule/goal.h"
 #include "sim/schedule/machine.h"
 #include "sim/schedule/program.h"
+#include "sim/schedule/replay.h"
 
 // A rank that begins late, or computes slowly.
 struct rondo_schedule_exception {
@@ -22,6 +23,9 @@ struct rondo_schedule_job {
   struct rondo_schedule_statement basic; // what options say of collectives
   char program[256];                     // as it was given; "": the basic statement alone
   struct rondo_schedule_statements statements;
+  char **replay_paths; // flight records in place of a program
+  uint32_t replay_count, replay_capacity;
+  struct rondo_schedule_replay replay; // its statements are those of the job
   uint32_t machines, slot_bytes, slot_count;
   int inner_link;        // enum rondo_cost_link
   bool takes_turns;      // a message occupies its links for all that it costs by the cost model

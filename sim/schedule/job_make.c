@@ -217,7 +217,7 @@ static bool statements_check(const struct rondo_schedule_job *job, struct rondo_
   for (uint32_t i = 0; i < job->statements.count; i++) {
     const struct rondo_schedule_statement *x = &job->statements.items[i];
     uint64_t block = (uint64_t)size_of(job, x) * x->stride;
-    if (x->size && (block == 0 || job->settings.rank_count % block != 0)) {
+    if (x->size && !job->replay_count && (block == 0 || job->settings.rank_count % block != 0)) {
       return rondo_sim_refuse(error, "program: %u ranks have no groups of %u that are %u apart",
                               job->settings.rank_count, x->size, x->stride);
     }
@@ -255,7 +255,16 @@ static bool statements_make(struct rondo_schedule_job *job, struct rondo_sim_err
       !rondo_schedule_algorithm_read(job->algorithm, basic->kind, &basic->algorithm)) {
     return rondo_sim_refuse(error, "algo: there is no algorithm \"%s\"", job->algorithm);
   }
-  if (!*job->program) {
+  if (job->replay_count) {
+    if (*job->program) {
+      return rondo_sim_refuse(error, "replay: and --program exclude each other");
+    }
+    bool ok = rondo_schedule_replay_read(&job->replay, job->replay_paths, job->replay_count, error);
+    job->statements = job->replay.statements;
+    if (!ok) {
+      return false;
+    }
+  } else if (!*job->program) {
     job->statements = (struct rondo_schedule_statements){.count = 1, .capacity = 1};
     job->statements.items = rondo_sim_alloc(sizeof *basic);
     job->statements.items[0] = *basic;
@@ -272,27 +281,40 @@ static bool statements_make(struct rondo_schedule_job *job, struct rondo_sim_err
   return preset_apply(job, error);
 }
 
+// Adds `x->copies` collectives of a group. `line`: of the first in a report.
+static bool group_collectives_add(struct rondo_schedule_job *job,
+                                  const struct rondo_schedule_statement *x, const uint32_t *ranks,
+                                  uint32_t line, struct rondo_schedule_machine *m,
+                                  struct rondo_sim_error *error) {
+  struct rondo_schedule_collective c = {.ranks = ranks};
+  c.layout = layout_of(job, x, topology_of(job, ranks, size_of(job, x)), error);
+  if (!c.layout) {
+    return false;
+  }
+  links_set(job, &c);
+  job->bus_bytes += bus_bytes_of(&c.layout->shape) * x->copies * x->times * size_of(job, x) /
+                    job->settings.rank_count;
+  for (uint32_t copy = 0; copy < x->copies; copy++) {
+    c.line = line + copy;
+    rondo_schedule_machine_add(m, &c);
+  }
+  return true;
+}
+
 // Adds the collectives of a statement: of each group its copies.
 static bool collectives_add(struct rondo_schedule_job *job, uint32_t statement,
                             struct rondo_schedule_machine *m, struct rondo_sim_error *error) {
   const struct rondo_schedule_statement *x = &job->statements.items[statement];
-  struct rondo_schedule_collective c = {0};
   uint32_t line = 0;
   for (uint32_t i = 0; i < statement; i++) {
     line += job->statements.items[i].copies;
   }
+  if (job->replay_count) {
+    return group_collectives_add(job, x, job->replay.members[statement], line, m, error);
+  }
   for (uint32_t group = 0; group < group_count(job, x); group++) {
-    c.ranks = group_make(job, x, group);
-    c.layout = layout_of(job, x, topology_of(job, c.ranks, size_of(job, x)), error);
-    if (!c.layout) {
+    if (!group_collectives_add(job, x, group_make(job, x, group), line, m, error)) {
       return false;
-    }
-    links_set(job, &c);
-    job->bus_bytes += bus_bytes_of(&c.layout->shape) * x->copies * x->times * size_of(job, x) /
-                      job->settings.rank_count;
-    for (uint32_t copy = 0; copy < x->copies; copy++) {
-      c.line = line + copy;
-      rondo_schedule_machine_add(m, &c);
     }
   }
   return true;
@@ -302,6 +324,12 @@ static bool collectives_add(struct rondo_schedule_job *job, uint32_t statement,
 static void calls_add(const struct rondo_schedule_job *job, struct rondo_schedule_machine *m,
                       uint32_t rank) {
   uint32_t first = 0;
+  if (job->replay_count) {
+    for (uint32_t i = job->replay.first_call[rank]; i < job->replay.first_call[rank + 1]; i++) {
+      rondo_schedule_machine_call(m, rank, &job->replay.calls[i]);
+    }
+    return;
+  }
   for (uint32_t i = 0; i < job->statements.count; i++) {
     const struct rondo_schedule_statement *x = &job->statements.items[i];
     uint32_t own = first + group_of(job, x, rank) * x->copies;

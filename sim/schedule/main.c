@@ -63,6 +63,8 @@ static struct argp_option options[] = {
      "ddp: the gradients in buckets of 25 MiB; 3d:T,D,P: 3D parallelism with --collectives layers; "
      "else a FILE. Default: --collectives alike",
      0},
+    {"replay", KEY_SETTING, "FILE", 0,
+     "what a rank submitted and when, from its flight record; once for each rank", 0},
     {0, 0, 0, 0, "What messages cost (default: the cost model of the runtime):", 2},
     {"preset", KEY_SETTING, "NAME", 0,
      "machines of 8 devices: h100 (DGX H100, NDR) or frontier; later options change it", 0},
@@ -122,7 +124,7 @@ static struct argp_option options[] = {
 
 // What --regret says itself.
 static const char regret_settings[] = "machines,op,algo,bytes,root,collectives,orders,iterations,"
-                                      "compute,late-rank,slow-rank,program,order,cycle";
+                                      "compute,late-rank,slow-rank,program,replay,order,cycle";
 
 #define OPTION_COUNT ((int)(sizeof options / sizeof options[0]))
 

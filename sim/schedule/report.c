@@ -194,6 +194,11 @@ void rondo_schedule_report_json(struct rondo_sim_text *t, const struct rondo_sch
                 "events", (json_int_t)r->totals.events, "latency_us", quantiles_json(&r->latency),
                 "scheduler", scheduler_json(&r->totals), "traffic", traffic_json(&r->totals),
                 "critical_path", path_json(&r->totals.path), "collectives", collectives);
+  if (r->job->replay_count) {
+    json_object_set_new(root, "replay",
+                        json_pack("{s:I, s:I}", "begins_ns", (json_int_t)r->job->replay.begins_ns,
+                                  "left_out", (json_int_t)r->job->replay.left_out));
+  }
   if (r->story) {
     json_object_set_new(root, "deadlock", json_loads(rondo_sim_text_str(&r->story->json), 0, NULL));
   }
@@ -288,6 +293,12 @@ static void headline_add(struct rondo_sim_text *t, const struct rondo_schedule_r
                        rondo_kind_name(s->kind), s->bytes, algorithm_of(j, s));
     rondo_sim_text_add(t, s->size ? " in groups of %" PRIu32 ", %" PRIu32 " apart\n" : "\n",
                        s->size, s->stride);
+  }
+  if (j->replay_count) {
+    rondo_sim_text_add(t,
+                       "replay of flight records from %" PRIu64 " ns on; calls left out, which not "
+                       "all their ranks have recorded: %" PRIu64 "\n",
+                       j->replay.begins_ns, j->replay.left_out);
   }
   rondo_sim_text_add(t, "%" PRIu32 " ranks on %" PRIu32 " machine%s%s%s\n", j->settings.rank_count,
                      j->machines, j->machines > 1 ? "s" : "",

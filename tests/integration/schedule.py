@@ -118,6 +118,63 @@ def check_programs():
     assert "for 8 ranks, not 9" in run("--program 3d:2,2,2 --ranks 9", 64)
 
 
+def record_write(path, rank, runs, members="[0, 1]", dropped=0, kind="all_reduce"):
+    """Writes the record of a rank that submitted these runs: (collective, run, us, state)."""
+    with open(path, "w", encoding="utf-8") as file:
+        print(json.dumps({"rondo": "flight-record", "version": 1, "rank": rank, "ranks": 2}),
+              json.dumps({"dropped": dropped}),
+              f'{{"group": 1, "name": "pair", "ranks": {members}}}', sep="\n", file=file)
+        for collective, number, time_us, state in runs:
+            print(json.dumps({"collective": collective, "group": 1, "run": number,
+                              "kind": "barrier" if collective == 7 else kind, "count": 16,
+                              "dtype": "float32", "op": "sum", "state": state,
+                              "submitted_ns": 10**18 + 1000 * time_us}), file=file)
+
+
+def check_replay():
+    """The runs of flight records at their times, from where all records have them."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/rank_{i}.jsonl" for i in range(2)]
+        replay = "".join(f" --replay {path}" for path in reversed(paths))
+
+        def run_records(*records, options="--latency 1us --json", rc=0, **others):
+            for rank, runs in enumerate(records):
+                record_write(paths[rank], rank, runs, **others)
+            return run(replay + " " + options, rc)
+
+        done = [(7, 4, 30, "completed"), (9, 0, 40, "completed"), (7, 5, 45, "started")]
+        late = [(9, 0, 35, "completed"), (7, 5, 90, "submitted")]
+        found = json.loads(run_records(done, late, dropped=3))
+        # Run 4 of collective 7 is no longer in the second record.
+        assert found["replay"] == {"begins_ns": 10**18 + 35000, "left_out": 1}, found["replay"]
+        assert found["outcome"] == "done" and found["runs_ended"] == 4, found
+        assert [(c["name"], c["op"], c["bytes"], c["latency_us"]["most"])
+                for c in found["collectives"]] == [
+                    ("collective 9", "all_reduce", 64, 6.0), ("collective 7", "barrier", 64, 46.0)
+                ], found["collectives"]
+        assert found["makespan_us"] == 90 - 35 + 1, found["makespan_us"]
+        text = run_records(done, late, options="")
+        assert f"from {10**18 + 35000} ns on; calls left out, which not all" in text, text
+        # Two orders, and a rank that has not come: as they were.
+        a, b = [(7, 0, 1, "started"), (9, 0, 2, "submitted")], [(9, 0, 1, "started")]
+        found = json.loads(run_records(a, b + [(7, 0, 2, "submitted")]))
+        assert found["outcome"] == "done", found["outcome"]
+        options = "--no-preemption --json"
+        found = json.loads(run_records(a, b + [(7, 0, 2, "submitted")], options=options, rc=10))
+        assert found["deadlock"]["verdict"] == "circular_wait", found["deadlock"]
+        assert json.loads(run_records(a, b, rc=10))["deadlock"]["verdict"] == "rank_never_came"
+        for refused, arguments in (
+                ("its ranks are not all known", {"members": "[0, 0]"}),
+                ("rank 1 calls collective 9, which it is not in", {"members": "[0]"}),
+                ("exclude each other", {"options": "--program ddp"}),
+                ("is no flight record", {"options": "--replay " + sys.argv[0]}),
+                ("the kind all?reduce is not simulated", {"kind": "all\nreduce"})):
+            options = arguments.pop("options", "")
+            assert refused in run_records(a, b, options=options, rc=64, **arguments), refused
+        record_write(paths[0], 0, a)
+        assert "there is no record of rank 1" in run("--replay " + paths[0], 64)
+
+
 def check_goal():
     """GOAL programs: what comes out, and what is refused."""
     with tempfile.TemporaryDirectory() as folder:
@@ -256,6 +313,7 @@ check_results()
 check_orders()
 check_trace()
 check_programs()
+check_replay()
 check_goal()
 check_regret()
 check_deadlock()
