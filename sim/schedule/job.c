@@ -186,12 +186,13 @@ static bool link_set(struct rondo_schedule_job *job, const char *name, const cha
 static bool count_set(struct rondo_schedule_job *job, const char *name, const char *value,
                       bool *ok) {
   struct rondo_schedule_settings *s = &job->settings;
+  const uint32_t most_collectives = RONDO_TABLE_CAPACITY;
   const struct {
     const char *name;
     uint64_t least, most;
     uint32_t *at;
   } options[] = {{"ranks", 1, RONDO_MAX_RANKS, &s->rank_count},
-                 {"collectives", 1, RONDO_TABLE_CAPACITY, &job->basic.copies},
+                 {"collectives", 1, most_collectives, &job->basic.copies},
                  {"machines", 1, RONDO_MAX_RANKS, &job->machines},
                  {"iterations", 1, 1000000, &s->iterations},
                  {"root", 0, RONDO_MAX_RANKS - 1, &job->basic.root},

@@ -69,6 +69,7 @@ static const struct rondo_plan_topology *topology_of(struct rondo_schedule_job *
       return job->topologies[i];
     }
   }
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
   RONDO_SIM_GROW(job->topologies, job->topology_count, job->topology_capacity, 16);
   return job->topologies[job->topology_count++] = t;
 }
@@ -121,6 +122,7 @@ static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *
   }
   struct rondo_schedule_layout *l = rondo_schedule_layout_create(&shape, error);
   if (l) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
     RONDO_SIM_GROW(job->layouts, job->layout_count, job->layout_capacity, 4);
     job->layouts[job->layout_count++] = l;
   }
@@ -228,12 +230,13 @@ static bool statements_check(const struct rondo_schedule_job *job, struct rondo_
     collectives += x->copies;
     calls += (uint64_t)x->copies * x->times;
   }
-  if (collectives > RONDO_TABLE_CAPACITY || calls * job->settings.rank_count > UINT32_MAX) {
+  const uint32_t most_collectives = RONDO_TABLE_CAPACITY;
+  if (collectives > most_collectives || calls * job->settings.rank_count > UINT32_MAX) {
     return rondo_sim_refuse(error,
                             "program: it has %llu collectives and %llu calls, which is more "
                             "than %u collectives or 2^32 calls of all ranks",
                             (unsigned long long)collectives, (unsigned long long)calls,
-                            RONDO_TABLE_CAPACITY);
+                            most_collectives);
   }
   return true;
 }
