@@ -1,5 +1,6 @@
 // bench_urgent: how long a small, urgent all-reduce takes behind large ones that were submitted
-// before it, without and with priority. Ranks are threads. The output is a line of JSON for each.
+// before it, without and with priority. Ranks are threads. Every sum of the urgent one is checked.
+// The output is a line of JSON for each.
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,11 +21,13 @@ struct bench {
   int order; // enum rondo_order_policy
   struct rondo_unique_id id;
   _Atomic int status;                                                       // the first failure
+  _Atomic uint64_t wrong;                                                   // urgent elements
   _Atomic uint64_t urgent_ns[URGENT_MAX_ROUNDS], all_ns[URGENT_MAX_ROUNDS]; // of the slowest rank
 };
 
 struct rank {
   struct bench *bench;
+  uint32_t rank;
   struct rondo_context context;
   struct rondo_collective colls[URGENT_MAX_COUNT + 1]; // the urgent one comes last
   char *buffers[URGENT_MAX_COUNT + 1];
@@ -71,6 +74,26 @@ static void most_raise(_Atomic uint64_t *most, uint64_t value) {
     continue;
 }
 
+// An element of the urgent one. `factor`: the rank and 1, or the sum of that over all ranks. Exact.
+static float urgent_element(uint64_t index, uint32_t factor) {
+  return (float)((index % 8191 + 1) * factor);
+}
+
+static void urgent_fill(const struct rank *self) {
+  const struct urgent_options *o = &self->bench->options;
+  float *data = (float *)self->buffers[o->count];
+  for (uint64_t i = 0; i < o->urgent_bytes / sizeof(float); i++)
+    data[i] = urgent_element(i, self->rank + 1);
+}
+
+static void urgent_check(const struct rank *self) {
+  const struct urgent_options *o = &self->bench->options;
+  const float *data = (const float *)self->buffers[o->count];
+  for (uint64_t i = 0; i < o->urgent_bytes / sizeof(float); i++)
+    if (data[i] != urgent_element(i, o->ranks * (o->ranks + 1) / 2))
+      atomic_fetch_add(&self->bench->wrong, 1);
+}
+
 static void round_run(struct rank *self, uint64_t *urgent_ns, uint64_t *all_ns) {
   struct bench *bench = self->bench;
   uint32_t last = bench->options.count;
@@ -89,14 +112,17 @@ static void round_run(struct rank *self, uint64_t *urgent_ns, uint64_t *all_ns) 
 
 static void rank_main(void *arg, uint32_t rank) {
   struct bench *bench = arg;
-  struct rank self = {.bench = bench};
+  struct rank self = {.bench = bench, .rank = rank};
   bool opened = rank_open(&self, rank);
   rondo_kit_barrier_wait(&bench->barrier);
   bool runs = atomic_load(&bench->status) == RONDO_SUCCESS; // the same on all: nobody changes it
   rondo_kit_barrier_wait(&bench->barrier);
   for (uint32_t i = 0; runs && i <= bench->options.rounds; i++) {
     uint64_t urgent_ns, all_ns;
+    urgent_fill(&self);
+    rondo_kit_barrier_wait(&bench->barrier);
     round_run(&self, &urgent_ns, &all_ns);
+    urgent_check(&self);
     if (i > 0) { // the first one warms up
       most_raise(&bench->urgent_ns[i - 1], urgent_ns);
       most_raise(&bench->all_ns[i - 1], all_ns);
@@ -121,8 +147,9 @@ static bool order_measure(const struct urgent_options *options, int order, const
   int status = rondo_unique_id_create(&bench.id);
   if (status == RONDO_SUCCESS)
     status = rondo_kit_thread_group_run(&group) == 0 ? bench.status : RONDO_ERR_SYSTEM;
-  if (status != RONDO_SUCCESS) {
-    fprintf(stderr, "bench_urgent: %s: %s\n", what, rondo_status_string(status));
+  if (status != RONDO_SUCCESS || bench.wrong) {
+    fprintf(stderr, "bench_urgent: %s: %s, %" PRIu64 " wrong elements\n", what,
+            rondo_status_string(status), bench.wrong);
     return false;
   }
   for (uint32_t i = 0; i < options->rounds; i++) {
