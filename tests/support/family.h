@@ -73,7 +73,8 @@ uint32_t rondo_family_machine_of(const struct rondo_family *f, uint32_t process)
 void rondo_family_await(const uint32_t *word, uint32_t value);
 void rondo_family_add(uint32_t *word);
 
-// The resources of a process: open descriptors, threads, mappings; and the entries of /dev/shm.
+// The resources of a process: open descriptors, threads, mappings; and the entries of /dev/shm
+// whose names begin with rondo.
 struct rondo_belongings {
   uint32_t descriptors, threads, mappings, shared_files;
 };
