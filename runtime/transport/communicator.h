@@ -30,6 +30,7 @@ struct rondo_link {
   uint8_t is_ready;              // connected on both sides
   uint8_t is_owed;               // a producer elsewhere, or the proxy, may still use the connectors
   uint8_t is_proxied;            // the proxy forwards: that process shares no memory
+  uint8_t is_opened;             // of a proxied link: the proxy has been told of it
   struct rondo_connector *first; // null: not known yet
   uint64_t stride_bytes;         // from one block's connector to the next
   uint64_t bytes;                // borrowed from the pool; 0: outgoing and not proxied

@@ -24,7 +24,7 @@ int rondo_binding_open_proxied(const struct rondo_transports *t, struct rondo_co
                                void *home) {
   for (uint32_t i = 0; i < comm->link_count; i++) {
     struct rondo_link *link = &comm->links[i];
-    if (!link->is_proxied || link->proxy_link || link->is_owed || link->is_ready)
+    if (!link->is_proxied || link->is_opened)
       continue;
     struct rondo_proxy_link_config config = {.process = link->process,
                                              .is_outgoing = link->is_outgoing,
@@ -37,7 +37,7 @@ int rondo_binding_open_proxied(const struct rondo_transports *t, struct rondo_co
     link->proxy_link = rondo_proxy_link_create(t->proxy, &config);
     if (!link->proxy_link)
       return RONDO_ERR_NO_MEMORY;
-    link->is_owed = 1;
+    link->is_opened = link->is_owed = 1;
   }
   return RONDO_SUCCESS;
 }
@@ -162,8 +162,10 @@ static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
 static enum rondo_binding link_bind_incoming(const struct rondo_transports *t,
                                              struct rondo_communicator *comm,
                                              const struct rondo_link *link) {
+  // The proxy may have written to a proxied link: slots overtake messages. One that was ready
+  // before it has been opened would never be opened.
   if (link->is_proxied)
-    return RONDO_BINDING_READY; // the proxy may have written there: slots overtake messages
+    return link->is_opened ? RONDO_BINDING_READY : RONDO_BINDING_WAITS;
   if (!t->peers[link->process].map)
     return RONDO_BINDING_UNSOUND;
   const uint64_t bias = rondo_mapped_bias(t, link->process, link->at.kind);

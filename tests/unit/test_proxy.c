@@ -2,6 +2,7 @@
 // any other bytes.
 #include <string.h>
 
+#include "runtime/transport/link_binding.h"
 #include "tests/support/hand_carrier.h"
 #include "tests/support/named.h"
 
@@ -664,6 +665,21 @@ static void addresses_are_taken_once_and_only_of_the_same_carrier(void **state) 
   assert_int_equal(rondo_proxy_meet(hand->proxy, 0, &address, sizeof address), RONDO_ERR_INVALID);
 }
 
+// The other side may have offered before the connectors here are written. Were the link ready then,
+// it would never be opened, nor offered.
+static void a_link_is_not_ready_before_it_is_opened(void **state) {
+  (void)state;
+  struct rondo_transport_peer peer = {0};
+  struct rondo_transports t = {.peer_count = 1, .peers = &peer};
+  struct rondo_communicator comm = {.joined = 0};
+  struct rondo_link link = {.process = 0, .is_proxied = 1};
+  assert_int_equal(rondo_binding_bind(&t, &comm, &link, NULL, 0), RONDO_BINDING_WAITS);
+  assert_false(link.is_ready);
+  link.is_opened = 1; // and is over, perhaps: its slots overtake the offer
+  assert_int_equal(rondo_binding_bind(&t, &comm, &link, NULL, 0), RONDO_BINDING_READY);
+  assert_true(link.is_ready);
+}
+
 #define TEST(function)                                                                             \
   { "proxy." #function, function, open_hand, close_hand, NULL }
 
@@ -709,6 +725,7 @@ int main(void) {
       TEST(links_with_a_lost_process_end_when_nothing_touches_their_memory),
       TEST(what_has_not_landed_is_not_shown),
       TEST(a_message_that_cannot_be_sent_is_reported),
+      TEST(a_link_is_not_ready_before_it_is_opened),
       TEST(addresses_are_taken_once_and_only_of_the_same_carrier),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
