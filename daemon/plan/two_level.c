@@ -272,15 +272,15 @@ static void chain_op_add(const struct member *m, const struct lane *lane, bool u
 // that it passes on. It does not if a lane has several chunks, for which rank 0 would need slots.
 static void chains_add(const struct member *m, struct lane *lane, bool up) {
   bool is_end = m->local > 0 && m->local < lane->count && m->plan->chunk_count == lane->count;
-  for (uint32_t i = 0; i < lane->count; i++) {
-    uint32_t others = up ? i : i - 1; // that come before
-    lane->index = i;
-    if (is_end && i == (up ? lane->count - 1 : 0))
-      lane->index = m->local;
-    else if (is_end)
-      lane->index = others < m->local ? others : others + 1;
-    chain_op_add(m, lane, up);
-  }
+  struct lane own = *lane;
+  own.index = m->local;
+  if (is_end && !up)
+    chain_op_add(m, &own, up);
+  for (lane->index = 0; lane->index < lane->count; lane->index++)
+    if (!is_end || lane->index != own.index)
+      chain_op_add(m, lane, up);
+  if (is_end && up)
+    chain_op_add(m, &own, up);
 }
 
 static void chains_build(const struct member *m) {
