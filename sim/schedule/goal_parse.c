@@ -250,10 +250,20 @@ static bool statement_end(struct reader *r) {
   return is_character(r, '}') || expected(r, "the end of the statement");
 }
 
-// The peer and tag of a message. `is_receive`: they may be -1, which matches all.
+static bool rank_take(struct reader *r, uint32_t *rank) {
+  uint64_t number = 0;
+  if (r->token.kind == TOKEN_NUMBER && r->token.number >= r->g->rank_count) {
+    return refuse(r, "rank %" PRIu64 " is none of %" PRIu32 " ranks", r->token.number,
+                  r->g->rank_count);
+  }
+  bool ok = number_take(r, "a rank", MOST_RANKS, &number);
+  *rank = (uint32_t)number;
+  return ok;
+}
+
+// The peer of a message; that of a receive may be -1, which matches all.
 static bool peer_take(struct reader *r, struct rondo_schedule_goal_op *op) {
   bool is_receive = op->kind == RONDO_SCHEDULE_GOAL_RECV;
-  uint64_t peer = 0;
   if (!word_take(r, "b") || !word_take(r, is_receive ? "from" : "to")) {
     return false;
   }
@@ -261,13 +271,7 @@ static bool peer_take(struct reader *r, struct rondo_schedule_goal_op *op) {
     op->peer = RONDO_SCHEDULE_GOAL_ANY;
     return next(r);
   }
-  if (r->token.kind == TOKEN_NUMBER && r->token.number >= r->g->rank_count) {
-    return refuse(r, "rank %" PRIu64 " is none of %" PRIu32 " ranks", r->token.number,
-                  r->g->rank_count);
-  }
-  bool ok = number_take(r, "a rank", MOST_RANKS, &peer);
-  op->peer = (uint32_t)peer;
-  return ok;
+  return rank_take(r, &op->peer);
 }
 
 static bool tag_take(struct reader *r, struct rondo_schedule_goal_op *op) {
@@ -378,19 +382,12 @@ static bool statement_read(struct reader *r) {
 // ------------------------------------------------------------------------ file ---
 
 static bool rank_begin(struct reader *r) {
-  uint64_t rank = 0;
-  if (!word_take(r, "rank")) {
-    return false;
-  }
-  if (r->token.kind == TOKEN_NUMBER && r->token.number >= r->g->rank_count) {
-    return refuse(r, "rank %" PRIu64 " is none of %" PRIu32 " ranks", r->token.number,
-                  r->g->rank_count);
-  }
-  if (!number_take(r, "a rank", MOST_RANKS, &rank)) {
+  uint32_t rank = 0;
+  if (!word_take(r, "rank") || !rank_take(r, &rank)) {
     return false;
   }
   if (rank + 1 <= r->rank) {
-    return refuse(r, "rank %" PRIu64 " comes after rank %" PRIu32, rank, r->rank - 1);
+    return refuse(r, "rank %" PRIu32 " comes after rank %" PRIu32, rank, r->rank - 1);
   }
   while (r->token.kind == TOKEN_STOP) {
     if (!next(r)) {
