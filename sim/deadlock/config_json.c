@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/common/json.h"
 #include "sim/common/text.h"
 #include "sim/deadlock/json_line.h"
 
@@ -504,9 +505,6 @@ bool rondo_sim_config_export(const struct rondo_sim_config *c, struct rondo_sim_
                                      "coll_cnt_per_tp_group", (int)c->tensor_collectives,
                                      "coll_cnt_per_dp_group", (int)c->data_collectives));
   }
-  char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
-  rondo_sim_text_add(out, "%s\n", text ? text : "");
-  free(text);
-  json_decref(root);
+  rondo_sim_text_add_json(out, root, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
   return true;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "sim/common/json.h"
 #include "sim/deadlock/stats.h"
 
 static json_t *number_or_null(double x) { return isnan(x) ? json_null() : json_real(x); }
@@ -79,10 +80,8 @@ void rondo_sim_report_json(const struct rondo_sim_report *r, struct rondo_sim_te
   if (r->story.told) {
     json_object_set_new(root, "example_cycle", json_string(rondo_sim_text_str(&r->story.words)));
   }
-  char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
-  rondo_sim_text_add(out, "%s\n", text ? text : "");
-  free(text);
-  json_decref(root);
+  rondo_sim_text_add_json(out, root,
+                          JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
 }
 
 static void number_add(double x, struct rondo_sim_text *out) {

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "sim/common/json.h"
 #include "sim/schedule/report.h"
 
 #define MOST_LISTED 20u // receives in the text
@@ -103,8 +104,5 @@ void rondo_schedule_goal_report_json(struct rondo_sim_text *t, const struct rond
       (json_int_t)x.ops_done, "messages", (json_int_t)x.messages, "bytes", (json_int_t)x.bytes,
       "unexpected", (json_int_t)x.unexpected, "unreceived", (json_int_t)x.unreceived, "events",
       (json_int_t)x.events, "end_us", ends, "waiting", posted);
-  char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-  rondo_sim_text_add(t, "%s\n", text ? text : "");
-  free(text);
-  json_decref(root);
+  rondo_sim_text_add_json(t, root, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
 }

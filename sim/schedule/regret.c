@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "daemon/plan/build.h"
+#include "sim/common/json.h"
 #include <rondo/rondo.h>
 
 #define LISTED_RATIO 1.1         // cells above it are in the text
@@ -166,8 +167,5 @@ void rondo_schedule_regret_json(struct rondo_sim_text *t, const struct rondo_sch
   }
   json_t *root = json_pack("{s:s, s:b, s:f, s:f, s:o}", "schema", "rondo-regret-1", "complete",
                            r->count == r->all, "mean", mean, "most", most, "cells", cells);
-  char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-  rondo_sim_text_add(t, "%s\n", text ? text : "");
-  free(text);
-  json_decref(root);
+  rondo_sim_text_add_json(t, root, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
 }

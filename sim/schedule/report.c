@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "daemon/plan/build.h"
+#include "sim/common/json.h"
 #include <rondo/rondo.h>
 
 #define MOST_LISTED 20u // collectives in the text
@@ -202,10 +203,7 @@ void rondo_schedule_report_json(struct rondo_sim_text *t, const struct rondo_sch
   if (r->story) {
     json_object_set_new(root, "deadlock", json_loads(rondo_sim_text_str(&r->story->json), 0, NULL));
   }
-  char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-  rondo_sim_text_add(t, "%s\n", text ? text : "");
-  free(text);
-  json_decref(root);
+  rondo_sim_text_add_json(t, root, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
 }
 
 // ------------------------------------------------------------------------ CSV ---
