@@ -58,7 +58,7 @@ struct rondo_schedule_goal;
 
 struct rondo_schedule_goal_costs rondo_schedule_goal_costs_default(void);
 
-// Reads the text form, of which `text` holds `bytes` bytes; `name` is the file's, for errors.
+// Reads a program in its text form. `bytes`: the length of `text`; `name`: of the file, for errors.
 // Returns null if it is refused.
 struct rondo_schedule_goal *rondo_schedule_goal_parse(const char *text, size_t bytes,
                                                       const char *name,

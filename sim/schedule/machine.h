@@ -45,8 +45,9 @@ struct rondo_schedule_costs {
 
 // When a run that was submitted goes to the daemon.
 enum rondo_schedule_order {
-  RONDO_SCHEDULE_FREE = 0,   // at once
-  RONDO_SCHEDULE_STATIC = 1, // when all before it in the program went, whatever was shuffled
+  RONDO_SCHEDULE_FREE = 0, // at once
+  RONDO_SCHEDULE_STATIC =
+      1, // when all before it in the program have gone; shuffling counts for nothing
   // When rank 0 has announced it. In each cycle it gathers what is ready, and all ranks follow the
   // order that it announces (Horovod). A round is a small message along a binomial tree and back.
   RONDO_SCHEDULE_COORDINATOR = 2

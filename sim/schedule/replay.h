@@ -25,7 +25,7 @@ struct rondo_schedule_replay {
 bool rondo_schedule_replay_read(struct rondo_schedule_replay *r, char **paths, uint32_t count,
                                 struct rondo_sim_error *error);
 
-// The same of records that have been read, of which the caller keeps the memory.
+// The same with records that have been read. They stay the caller's.
 bool rondo_schedule_replay_make(struct rondo_schedule_replay *r,
                                 struct rondo_analyse_record *records, uint32_t count,
                                 struct rondo_sim_error *error);

@@ -387,7 +387,7 @@ static void presets_are_machines_of_eight_devices(void **state) {
   }
 }
 
-// A model of which a message costs twice as much, and for which nothing else is chosen.
+// A message costs twice as much by this model, and the same algorithm is chosen.
 static void a_cost_model_of_a_file_counts(void **state) {
   (void)state;
   static char text[RONDO_COST_FILE_BYTES];
