@@ -31,7 +31,8 @@ def new_stream(tensor: torch.Tensor) -> torch.cuda.Stream:
 
 
 def use_stream(tensor: torch.Tensor, stream: torch.cuda.Stream) -> None:
-    stream.wait_stream(torch.cuda.current_stream(tensor.device))  # what made the tensors
+    # It made the tensors. The current stream may be at a gate.
+    stream.wait_stream(torch.cuda.default_stream(tensor.device))
     torch.cuda.set_stream(stream)
 
 

@@ -128,6 +128,7 @@ def test_an_operation_runs_behind_what_the_stream_holds_and_before_what_comes(
 def test_a_stream_goes_on_beside_an_operation_until_it_waits(rank: int, devices: Any) -> None:
     tensor = devices.on_device(torch.ones(SIZE))
     other = devices.on_device(torch.zeros(SIZE))
+    dist.all_reduce(other)  # the first operation on a device waits for the other rank's first one
     work = None
     if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
@@ -396,7 +397,8 @@ def test_a_future_is_there_at_once_and_goes_on_in_the_order_of_streams(
 def test_a_wait_with_a_time_waits_here_for_so_long(rank: int, devices: Any) -> None:
     # Not contiguous, so copies follow the calls.
     tensor = devices.on_device(torch.full((6, 4), rank + 1.0)).t()
-    dist.all_reduce(devices.on_device(torch.zeros(24)))
+    # Loads PyTorch's kernels for such copies, which may wait for all streams of the device.
+    dist.all_reduce(devices.on_device(torch.zeros((6, 4))).t())
     gate = devices.Gate()
     gate.put(tensor)
     work = dist.all_reduce(tensor, async_op=True)
