@@ -45,7 +45,8 @@ struct rondo_fake_options {
   uint32_t memory_waits;    // 1: allocating and freeing wait for what runs on the device
   // 1: a call that waits for the device without being asked to (it frees, registers or loads
   // something, or copies to pageable memory) holds the lock of its context until it returns. Other
-  // calls in that context wait for the lock, launches included.
+  // calls in that context wait for the lock, launches included. 2: some calls do not wait for it,
+  // as with driver 580 (docs/transports.md).
   uint32_t holds_lock;
   // What such a call waits for. 0: all that is in any stream. 1: kernels that run or could run; a
   // stream that waits for a value or an event does not count, nor does what is behind the wait.

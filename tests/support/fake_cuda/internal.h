@@ -149,6 +149,9 @@ struct fake_range {
   struct fake_range *next;
 };
 
+// Who holds the lock of a context: see rondo_fake_options.holds_lock.
+enum fake_lock { FAKE_UNLOCKED = 0, FAKE_LOCKED = 1, FAKE_LOCKED_BY_COPY = 2 };
+
 struct CUctx_st {
   uint32_t device;
   uint32_t retained;
@@ -159,7 +162,7 @@ struct CUctx_st {
   CUmodule modules;
   uint32_t stream_count; // made so far
   uint32_t running;      // CUDA blocks
-  int is_locked;         // by a call that waits
+  int is_locked;         // by a call that waits: enum fake_lock
   struct fake_queue queues[FAKE_CHANNELS];
 };
 

@@ -245,9 +245,9 @@ static bool is_reachable(CUdeviceptr memory, size_t bytes, CUcontext ctx) {
 
 // Waits for what was enqueued last. It may hold the lock of the context, as driver 580 does.
 static void await_copy(CUstream s) {
-  s->ctx->is_locked = fake.options.holds_lock != 0;
+  s->ctx->is_locked = fake.options.holds_lock ? FAKE_LOCKED_BY_COPY : FAKE_UNLOCKED;
   fake_await_op(s, fake.numbers);
-  s->ctx->is_locked = 0;
+  s->ctx->is_locked = FAKE_UNLOCKED;
   if (fake.options.holds_lock)
     pthread_cond_broadcast(&fake.changed);
 }

@@ -318,12 +318,12 @@ void fake_await_context(CUcontext ctx) {
   uint64_t number = fake.numbers;
   while (ctx->is_locked)
     pthread_cond_wait(&fake.changed, &fake.lock);
-  ctx->is_locked = fake.options.holds_lock != 0;
+  ctx->is_locked = fake.options.holds_lock ? FAKE_LOCKED : FAKE_UNLOCKED;
   while (fake.options.kernels_only ? has_kernel_before(ctx, number) : has_before(ctx, number))
     pthread_cond_wait(&fake.changed, &fake.lock);
   if (ctx->is_locked)
     pthread_cond_broadcast(&fake.changed);
-  ctx->is_locked = 0;
+  ctx->is_locked = FAKE_UNLOCKED;
 }
 
 // -------------------------------------------------------------------- streams --
