@@ -104,10 +104,27 @@ RONDO_FN void rondo_context_take_plan(struct rondo_task_context *c) {
   home->fixed = c->fixed;
 }
 
-// Begins the plan of a run that may move data.
-RONDO_FN void rondo_context_begin_plan(struct rondo_task_context *c) {
+// What the first run does when the gate has been seen open (G2): takes the plan if the context
+// lacks it, and makes the writes of the gate.
+RONDO_FN void rondo_context_enter(struct rondo_task_context *c) {
+  c->state.flags &= (uint8_t)~RONDO_RUN_FIRST;
   if (c->fixed.is_provisional)
     rondo_context_take_plan(c);
+  const struct rondo_own_memory *own = rondo_context_memory(c);
+  const struct rondo_gate_write *writes =
+      (const struct rondo_gate_write *)(uintptr_t)own->gate_writes;
+  for (uint32_t i = 0; writes && i < own->gate_write_count; i++) {
+    const struct rondo_gate_write *w =
+        &writes[(uint64_t)c->fixed.block * own->gate_write_count + i];
+    if (w->to)
+      *(uint64_t *)(uintptr_t)w->to = w->value;
+  }
+}
+
+// Begins the plan of a run that may move data.
+RONDO_FN void rondo_context_begin_plan(struct rondo_task_context *c) {
+  if (c->state.flags & RONDO_RUN_FIRST)
+    rondo_context_enter(c);
   if (rondo_geometry_is_empty(&c->fixed.geometry)) {
     c->state.phase = RONDO_PHASE_ENDED;
   } else if (c->fixed.geometry.listed && !rondo_listed_try_begin(c)) {

@@ -87,11 +87,23 @@ struct rondo_task_run {
 struct rondo_own_memory {
   uint64_t lent; // address; 0: none is lent
   uint32_t slot_bytes;
-  uint32_t scratch_first; // chunk of the plan
-  uint64_t scratch;       // address
-  uint64_t scratch_bytes; // of each block
+  uint32_t scratch_first;    // chunk of the plan
+  uint64_t scratch;          // address
+  uint64_t scratch_bytes;    // of each block
+  uint64_t gate_writes;      // address of those of block 0; 0: the CPU writes all itself
+  uint32_t gate_write_count; // of each block
+  uint32_t reserved;
 };
-static_assert(sizeof(struct rondo_own_memory) == 32, "shared layout");
+static_assert(sizeof(struct rondo_own_memory) == 48, "shared layout");
+
+// A word that a block writes before its first run, when the gate has opened (G2): where the
+// connectors of peers are, or what the two sides of a connector must know of each other. In memory
+// that the CPU and the device share: a call of the driver could wait for a stream that waits for
+// the run.
+struct rondo_gate_write {
+  uint64_t to; // address; 0: nothing is written
+  uint64_t value;
+};
 
 struct rondo_context_static {
   uint64_t ops;        // address of op_count × struct rondo_plan_op, after the rondo_own_memory
@@ -109,7 +121,7 @@ struct rondo_context_static {
   uint16_t send_peer_count;
   // 1: the plan was not known when the collective was registered. `send_table` is the address of
   // the static part that has it, written before the gate opens, and `recv_table` that of the
-  // context. Nothing else about the plan is set.
+  // context. Nothing else about the plan is set. Only with RONDO_RUN_FIRST.
   uint8_t is_provisional;
   uint8_t block; // which of the collective's blocks
 };
@@ -140,7 +152,8 @@ struct rondo_context_dynamic {
 };
 #define RONDO_RUN_HAS_REFERENCE 4u // this run has published one
 #define RONDO_RUN_FAILED 8u        // this run or an earlier one: the connectors may hold its slots
-#define RONDO_RUN_NEXT_SHIFT 4u    // above: the RONDO_SQE_* of the next run
+#define RONDO_RUN_FIRST 16u        // no run has passed the gate: see rondo_context_enter
+#define RONDO_RUN_NEXT_SHIFT 5u    // above: the RONDO_SQE_* of the next run
 static_assert(RONDO_SQE_FLAGS < RONDO_RUN_HAS_REFERENCE, "see there");
 static_assert(sizeof(struct rondo_context_dynamic) == 80 + 16 + 32 + 8 + 8, "shared layout");
 
@@ -244,7 +257,7 @@ RONDO_FN void rondo_context_begin(struct rondo_task_context *c, const struct ron
   c->state.op = 0;
   c->state.phase = RONDO_PHASE_GATE;
   c->state.status = 0;
-  c->state.flags = (uint8_t)(flags | (c->state.flags & RONDO_RUN_FAILED));
+  c->state.flags = (uint8_t)(flags | (c->state.flags & (RONDO_RUN_FAILED | RONDO_RUN_FIRST)));
   c->state.started_ns = now_ns;
 }
 

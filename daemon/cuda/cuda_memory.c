@@ -23,6 +23,10 @@
 #define LARGE UINT32_MAX                       // size class of a piece that is a chunk of its own
 
 #define COPY_BOUND_NS UINT64_C(60000000000)
+// Up to this many bytes are stored by memory operations of a stream, and not copied: copies wait
+// for a thread that is in some calls of the driver (docs/transports.md).
+#define STORED_BYTES 8192u
+#define STORES_AT_ONCE 64u
 #define YIELD_POLLS 200u // before a thread that waits for a stream sleeps between polls
 
 struct rondo_cuda_piece {
@@ -295,11 +299,41 @@ int rondo_cuda_memory_init(struct rondo_cuda_device *d) {
   return RONDO_SUCCESS;
 }
 
+static bool is_stored(uint64_t to, uint64_t bytes) {
+  return bytes <= STORED_BYTES && (to | bytes) % sizeof(uint64_t) == 0;
+}
+
+// Stores words in device memory; `from` null: zeros.
+static int copier_store(const struct rondo_cuda_device *d, const struct rondo_cuda_copier *copier,
+                        uint64_t to, const void *from, uint64_t bytes) {
+  CUstreamBatchMemOpParams stores[STORES_AT_ONCE];
+  CUresult result = CUDA_SUCCESS;
+  uint64_t at = 0;
+  memset(stores, 0, sizeof stores);
+  while (at < bytes && result == CUDA_SUCCESS) {
+    unsigned count = 0;
+    for (; count < STORES_AT_ONCE && at < bytes; count++, at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      if (from)
+        memcpy(&word, (const char *)from + at, sizeof word);
+      stores[count].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+      stores[count].writeValue.address = to + at;
+      stores[count].writeValue.value64 = word;
+      stores[count].writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    }
+    result = d->api->stream_batch_mem_op(copier->stream, count, stores, 0);
+  }
+  return copier_await(d, copier, result);
+}
+
 int rondo_cuda_zero(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes) {
   struct rondo_cuda_copier *copier = copier_take(d);
   if (!copier)
     return RONDO_ERR_SYSTEM;
-  int status = copier_await(d, copier, d->api->memset_d8_async(memory, 0, bytes, copier->stream));
+  int status =
+      is_stored(memory, bytes)
+          ? copier_store(d, copier, memory, NULL, bytes)
+          : copier_await(d, copier, d->api->memset_d8_async(memory, 0, bytes, copier->stream));
   copier_give(d, copier);
   return status;
 }
@@ -363,6 +397,10 @@ static int device_transfer(struct rondo_cuda_device *d, char *host, uint64_t dev
     return RONDO_ERR_SYSTEM;
   struct rondo_cuda_copier *copier = copier_take(d);
   int status = copier ? RONDO_SUCCESS : RONDO_ERR_SYSTEM;
+  if (copier && is_write && is_stored(device, bytes)) {
+    status = copier_store(d, copier, device, host, bytes);
+    bytes = 0;
+  }
   while (bytes && status == RONDO_SUCCESS) {
     uint64_t part = bytes < RONDO_CUDA_STAGING_BYTES ? bytes : RONDO_CUDA_STAGING_BYTES;
     status = is_write ? copier_write(d, copier, device, host, part)

@@ -496,6 +496,11 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
 // the run fails. `stream` is a CUstream or cudaStream_t of the context's device; null: its default
 // stream. The call does not wait for that work or for the run. It waits while the stream is full.
 //
+// In a job of several processes it also waits, for at most 10 s, until the processes of the
+// collective's other ranks have joined and their memory is mapped, which a call of CUDA that waits
+// for the stream could prevent. In a callback it does not wait for that. While the thread holds its
+// streams, rondo_streams_release waits instead.
+//
 // If the stream is being captured, the run becomes part of the graph. Each launch of the graph then
 // runs the collective once more, with the same buffers. rondo_deregister returns RONDO_ERR_BUSY
 // until the graph and all its instances are destroyed. All launches of the graph must have finished
@@ -525,22 +530,6 @@ int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, 
 //   which a stream could not be made to wait. The call goes on with the other runs.
 int rondo_streams_hold(void);
 int rondo_streams_release(void);
-
-// Waits until a collective can run, for at most `timeout_ns` (0: checks once; RONDO_FOREVER: no
-// limit): all ranks of its group have registered it, and its links to them are on the device. Or
-// until it has failed, so that its runs end at once.
-//
-// With the CUDA backend and several processes a thread of Rondo needs the CUDA driver before the
-// first run of a collective, when the others have registered it. Some calls of CUDA wait for a
-// stream and keep other threads out of the driver, such as a copy to memory that is not
-// page-locked. If the stream waits for that run, both wait for ever. Before such a call, call this
-// for the run's collective.
-// Returns RONDO_SUCCESS;
-// RONDO_ERR_TIMEOUT;
-// RONDO_ERR_INVALID: `timeout_ns` is below 0, or a callback passed one above 0;
-// RONDO_ERR_UNKNOWN: without a line in the log, because another thread may have deregistered it;
-// RONDO_ERR_CLOSED: the context is being destroyed.
-int rondo_wait_linked(struct rondo_context ctx, struct rondo_collective coll, int64_t timeout_ns);
 
 // Value of a run number: the last run of the collective that any thread of this rank has submitted.
 #define RONDO_LAST_RUN UINT64_MAX

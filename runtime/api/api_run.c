@@ -37,10 +37,6 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   RONDO_RETURN_PINNED(ctx, "wait", rank, rondo_rank_wait(rank, coll, run, "wait", timeout_ns));
 }
 
-int rondo_wait_linked(struct rondo_context ctx, struct rondo_collective coll, int64_t timeout_ns) {
-  RONDO_RETURN_PINNED(ctx, "wait_linked", rank, rondo_rank_wait_linked(rank, coll, timeout_ns));
-}
-
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run) {
   RONDO_RETURN_PINNED(ctx, "test", rank, rondo_rank_test(rank, coll, run, "test"));
 }

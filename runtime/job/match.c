@@ -14,6 +14,7 @@
 #include "runtime/job/offers.h"
 #include "runtime/job/processes.h"
 #include "runtime/transport/link_binding.h"
+#include "runtime/transport/mapped.h"
 #include "runtime/transport/proxy.h"
 
 static struct rondo_match_entry *entry_find(struct rondo_job *job,
@@ -140,14 +141,8 @@ void rondo_match_rebind(struct rondo_job *job, struct rondo_match_entry *m) {
 
 struct rondo_binding_member rondo_match_binding_member(const struct rondo_job *job,
                                                        const struct rondo_registration *r) {
-  return (struct rondo_binding_member){r->plan, r->position, job->members[r->rank]->daemon,
-                                       r->index, r->endpoints};
-}
-
-static int registration_write_endpoints(const struct rondo_job *job,
-                                        const struct rondo_registration *r) {
-  const struct rondo_binding_member member = rondo_match_binding_member(job, r);
-  return rondo_binding_write_endpoints(&job->transports, r->comm, &member);
+  return (struct rondo_binding_member){r->plan,  r->position,  job->members[r->rank]->daemon,
+                                       r->index, r->endpoints, r->gate_writes};
 }
 
 // True if all members have joined and all links of those here are ready.
@@ -170,17 +165,15 @@ static void comm_fail_unwritten(struct rondo_job *job, const struct rondo_match_
   comm_fail_everywhere(job, m, comm, &failure);
 }
 
-// Writes the endpoints of all members here, or fails the communicator.
-static void comm_write_endpoints(struct rondo_job *job, const struct rondo_match_entry *m,
-                                 struct rondo_communicator *comm) {
+// Tells the blocks of all members here where the connectors of their peers are.
+static void comm_write_endpoints(const struct rondo_job *job, const struct rondo_match_entry *m,
+                                 const struct rondo_communicator *comm) {
   for (const struct rondo_registration *r = m->registrations; r; r = r->next) {
-    int status = r->comm == comm ? registration_write_endpoints(job, r) : RONDO_SUCCESS;
-    if (status == RONDO_SUCCESS)
+    if (r->comm != comm)
       continue;
-    comm_fail_unwritten(job, m, comm, status, r->rank);
-    return;
+    const struct rondo_binding_member member = rondo_match_binding_member(job, r);
+    rondo_binding_write_endpoints(&job->transports, comm, &member);
   }
-  comm->has_endpoints = true;
 }
 
 // True if the registration has runs outstanding. Runs counted in `outstanding` are visible here
@@ -205,14 +198,13 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
                       struct rondo_communicator *comm) {
   if (comm->gate.state != RONDO_GATE_CLOSED)
     return;
-  if (!comm->has_endpoints && comm_is_ready(m, comm))
-    comm_write_endpoints(job, m, comm);
   if (rondo_communicator_is_unwritten(comm)) {
     rondo_device_work_add(job, m, comm);
     return;
   }
-  if (!comm->has_endpoints)
+  if (!comm_is_ready(m, comm))
     return;
+  comm_write_endpoints(job, m, comm);
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
   comm_flag_members(job, m, comm);
   // In a job of one process, a run waits already if another thread has written to the devices.
@@ -391,6 +383,26 @@ void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
   rondo_offers_send(job, registration); // also after a failure: what is proxied ends by an answer
   comm_bind_links(job, m, comm);
   comm_open(job, m, comm);
+}
+
+static bool registration_has_places(const struct rondo_job *job,
+                                    const struct rondo_registration *r) {
+  if (!job->membership || r->comm->gate.state != RONDO_GATE_CLOSED)
+    return true;
+  uint32_t count = registration_place_count(r);
+  for (uint32_t i = 0; r->has_offered && i < count; i++) {
+    uint32_t process = rondo_processes_where(job, r->comm->ranks[registration_place(r, i)]);
+    if (process < job->process_count && !rondo_mapped_is_complete(&job->transports, process))
+      return false;
+  }
+  return r->has_offered;
+}
+
+bool rondo_job_has_places(struct rondo_job *job, const struct rondo_registration *registration) {
+  pthread_mutex_lock(&job->lock);
+  bool has_places = registration_has_places(job, registration);
+  pthread_mutex_unlock(&job->lock);
+  return has_places;
 }
 
 void rondo_match_settle_all(struct rondo_job *job, struct rondo_match_entry *m) {
@@ -745,20 +757,12 @@ void rondo_match_written(struct rondo_job *job, struct rondo_communicator *comm,
   comm_open(job, m, comm);
 }
 
-// Device memory of the registration for endpoints.
-static uint64_t registration_endpoint_bytes(const struct rondo_registration *r) {
-  uint64_t peers = r->plan ? r->plan->send.count + r->plan->recv.count : 0;
-  return r->shape.blocks * peers * sizeof(struct rondo_endpoint);
-}
-
 bool rondo_job_deregister(struct rondo_job *job, struct rondo_registration *registration,
                           uint64_t completed) {
   pthread_mutex_lock(&job->lock);
   bool is_over = rondo_device_work_await(job, registration->comm);
   struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
   struct rondo_communicator *comm = registration->comm;
-  rondo_writes_drop(&comm->writes, (const void *)(uintptr_t)registration->endpoints,
-                    registration_endpoint_bytes(registration));
   rondo_match_entry_remove(registration);
   if (registration->owner)
     RONDO_LIST_REMOVE(registration->owner->registrations, registration, next_owned);

@@ -71,6 +71,10 @@ struct rondo_registration *rondo_match_unloaded(const struct rondo_communicator 
 // its connectors. Does so only in part if that needs device work first (device_work.h).
 void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration);
+// True if the collective can begin without further calls of the driver here: its connectors are
+// offered, and the memory of the processes of its peers is mapped. Or if it has failed, or the job
+// has one process. The lock is not held.
+bool rondo_job_has_places(struct rondo_job *job, const struct rondo_registration *registration);
 // Continues all registrations of an entry that have not offered their connectors.
 void rondo_match_settle_all(struct rondo_job *job, struct rondo_match_entry *m);
 // The writes of a communicator to devices have been carried out with `status`, the last one to the

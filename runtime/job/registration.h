@@ -72,7 +72,10 @@ struct rondo_registration {
   struct rondo_shape shape;
   struct rondo_communicator *comm;
   const struct rondo_plan *plan;
-  uint64_t endpoints; // device memory for the endpoints, written before the gate opens
+  uint64_t endpoints; // device memory for the endpoints
+  // Shared memory for rondo_binding_gate_writes(plan) of each block; null: the CPU accesses device
+  // memory. Filled before the gate opens.
+  struct rondo_gate_write *gate_writes;
   const uint64_t *submitted, *completed; // runs; atomic
   uint8_t has_offered;                   // its connectors, to the processes of the plan's peers
   uint8_t is_planned;                    // shape and plan are made

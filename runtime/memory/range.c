@@ -334,10 +334,14 @@ void *rondo_range_alloc(struct rondo_range *r, struct rondo_device *device, uint
     range_unclaim(r);
   }
   pthread_mutex_unlock(&r->lock);
-  if (!has_piece)
-    return NULL;
-  void *memory = (void *)(uintptr_t)(r->base + at);
-  if (range_sharing(r)->zero(device, r->base + at, bytes) == RONDO_SUCCESS)
+  return has_piece ? (void *)(uintptr_t)(r->base + at) : NULL;
+}
+
+void *rondo_range_alloc_zeroed(struct rondo_range *r, struct rondo_device *device, uint64_t bytes,
+                               char *why) {
+  void *memory = rondo_range_alloc(r, device, bytes, why);
+  if (!memory || range_sharing(r)->zero(device, (uint64_t)(uintptr_t)memory, bytes ? bytes : 1) ==
+                     RONDO_SUCCESS)
     return memory;
   snprintf(why, RONDO_WHY_BYTES, "the device failed to clear its memory");
   (void)rondo_range_free(r, memory);

@@ -48,10 +48,13 @@ int rondo_range_admit(struct rondo_range *range, struct rondo_device *device, ch
 uint64_t rondo_range_base(const struct rondo_range *range);
 uint64_t rondo_range_bytes(const struct rondo_range *range);
 
-// Allocates zeroed memory of one of the range's devices, aligned to RONDO_LINE_BYTES. Null with the
-// reason in `why` when memory is used up. Any thread.
+// Allocates memory of one of the range's devices, aligned to RONDO_LINE_BYTES. Null with the reason
+// in `why` when memory is used up. Any thread.
 void *rondo_range_alloc(struct rondo_range *range, struct rondo_device *device, uint64_t bytes,
                         char *why);
+// The same, and zeroes it. The driver may wait for the device.
+void *rondo_range_alloc_zeroed(struct rondo_range *range, struct rondo_device *device,
+                               uint64_t bytes, char *why);
 // Frees a piece. False if `memory` is not a piece of the range. Any thread.
 bool rondo_range_free(struct rondo_range *range, const void *memory);
 

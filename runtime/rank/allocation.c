@@ -30,9 +30,9 @@ static void *memory_alloc(struct rondo_rank *rank, size_t bytes) {
   if (rank_arena(rank))
     return rondo_arena_alloc(rank_arena(rank), bytes);
   struct rondo_range *window = rank_window(rank);
-  void *memory = window ? rondo_range_alloc(window, rank->member.device, bytes, why) : NULL;
+  void *memory = window ? rondo_range_alloc_zeroed(window, rank->member.device, bytes, why) : NULL;
   if (!memory && range)
-    memory = rondo_range_alloc(range, rank->member.device, bytes, why);
+    memory = rondo_range_alloc_zeroed(range, rank->member.device, bytes, why);
   if (memory)
     return memory;
   // Peers cannot read this memory.

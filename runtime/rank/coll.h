@@ -89,6 +89,7 @@ struct rondo_coll {
   int failed_status;
   uint16_t in_overflow;
   uint16_t is_late;
+  uint32_t has_places;               // atomic; 1: streams may wait for its runs (stream.c)
   uint32_t device_generation;        // of the table entry, while it is registered
   uint32_t holders;                  // calls that keep it registered
   uint32_t replays;                  // captured calls whose graphs still exist
@@ -97,6 +98,7 @@ struct rondo_coll {
 };
 static_assert(offsetof(struct rondo_coll, in_place_bytes) == RONDO_LINE_BYTES, "see there");
 
+struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll); // of a registered one
 // The collective of a handle, or null. The caller holds the rank's lock or has pinned the rank.
 struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);
 // Keeps the collective registered until rondo_coll_unhold. Returns null if it is not registered.

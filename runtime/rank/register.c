@@ -15,6 +15,7 @@
 #include "runtime/rank/stream.h"
 #include "runtime/rank/submit.h"
 #include "runtime/transport/communicator.h"
+#include "runtime/transport/link_binding.h"
 
 // Limit of a buffer's size. Sums of such sizes do not overflow.
 #define MAX_BUFFER_BYTES (UINT64_C(1) << 60)
@@ -34,7 +35,7 @@ struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index) {
   return &rank->pages[index / RONDO_COLL_PAGE][index % RONDO_COLL_PAGE];
 }
 
-static struct rondo_collective coll_handle(const struct rondo_coll *coll) {
+struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll) {
   struct rondo_collective handle = {(uint64_t)coll->generation << 32 | coll->index};
   return handle;
 }
@@ -157,7 +158,7 @@ int rondo_rank_lookup(struct rondo_rank *rank, uint64_t id, struct rondo_collect
       coll_by_id(rank, (struct rondo_id){.number = id, .space = RONDO_SPACE_USER});
   int is_known = coll && coll->generation % 2;
   if (is_known)
-    *handle = coll_handle(coll);
+    *handle = rondo_coll_handle(coll);
   rondo_lock_give(&rank->lock);
   if (is_known)
     return RONDO_SUCCESS;
@@ -385,6 +386,10 @@ static void program_fill(const struct rondo_coll *coll, char *to) {
                                  .scratch_first = plan->scratch_first,
                                  .scratch_bytes =
                                      rondo_shape_scratch_bytes(&coll->registration.shape, plan)};
+  if (coll->registration.gate_writes) {
+    own.gate_writes = (uint64_t)(uintptr_t)coll->registration.gate_writes;
+    own.gate_write_count = rondo_binding_gate_writes(plan);
+  }
   if (!coll_borrows_scratch(coll))
     own.scratch = (end + RONDO_SCRATCH_ALIGN_BYTES - 1) & ~(RONDO_SCRATCH_ALIGN_BYTES - 1);
   memcpy(to, &own, sizeof own);
@@ -447,6 +452,7 @@ static void context_fill(const struct rondo_coll *coll, uint32_t block,
     plan_fill(coll, block, contexts + coll_base_bytes(coll), &c->fixed);
   }
   c->state.phase = RONDO_PHASE_IDLE;
+  c->state.flags = RONDO_RUN_FIRST;
   c->state.bound_send = c->state.bound_recv = RONDO_PLAN_NO_PEER;
 }
 
@@ -514,6 +520,17 @@ static int registration_plan(struct rondo_registration *r) {
   return coll_build_plan(coll);
 }
 
+// Gets memory for the gate writes that the plan needs. Returns false if there is none.
+static bool coll_get_gate_writes(const struct rondo_rank *rank, struct rondo_coll *coll) {
+  struct rondo_device *device = rank->member.device;
+  uint64_t count = (uint64_t)coll->block_count * rondo_binding_gate_writes(coll->plan);
+  if (device->driver->is_direct || count == 0)
+    return true;
+  struct rondo_gate_write **writes = &coll->registration.gate_writes;
+  *writes = device->driver->alloc(device, RONDO_MEMORY_SHARED, count * sizeof **writes);
+  return *writes != NULL;
+}
+
 // Writes a plan that was not known when the collective was registered. No block reads what is
 // written here before the gate opens.
 static int registration_load(struct rondo_registration *r) {
@@ -526,7 +543,8 @@ static int registration_load(struct rondo_registration *r) {
   coll->late = device->driver->alloc(device, RONDO_MEMORY_DEVICE,
                                      coll_program_bytes(coll) + coll_private_bytes(coll) + 1);
   const uint64_t late = (uint64_t)(uintptr_t)coll->late;
-  int status = plans && program && late ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+  bool has_memory = plans && program && late && coll_get_gate_writes(rank, coll);
+  int status = has_memory ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
   r->endpoints = late + coll_program_bytes(coll);
   for (uint32_t b = 0; b < coll->block_count && status == RONDO_SUCCESS; b++) {
     static_fill(coll, &plans[b]);
@@ -585,7 +603,8 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll, char **i
     coll->parts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_SHARED,
                                                      RONDO_DEVICE_RUNS * coll_parts_bytes(coll));
   *image = calloc(1, coll_image_bytes(coll));
-  bool has_memory = coll->contexts && (coll->parts || !needs_parts) && *image;
+  bool has_memory = coll->contexts && (coll->parts || !needs_parts) && *image &&
+                    (coll->is_late || coll_get_gate_writes(rank, coll));
   int status = has_memory ? rondo_job_register(rank->job, r) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(
@@ -646,7 +665,11 @@ static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
     rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_SHARED, coll->parts);
   if (coll->late)
     rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, coll->late);
+  if (coll->registration.gate_writes)
+    rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_SHARED,
+                                      coll->registration.gate_writes);
   coll->contexts = coll->parts = coll->late = NULL;
+  coll->registration.gate_writes = NULL;
   rondo_lock_take(&rank->lock);
   rondo_coll_return(rank, coll);
   tdelete(coll, &rank->by_id, coll_compare_ids);
@@ -678,6 +701,7 @@ coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *req
                                                      .home = rank};
     coll->device_generation = coll->generation + 1; // coll_publish adds 1
     coll->borrows = RONDO_BORROWS_NOTHING;          // until its plan is made
+    coll->has_places = 0;
     const struct rondo_member_list *list = NULL;
     *status = rondo_group_list(rank, desc->group, &list);
     if (list)
@@ -764,7 +788,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   }
   rondo_lock_take(&rank->lock);
   coll_publish(rank, coll);
-  *handle = coll_handle(coll);
+  *handle = rondo_coll_handle(coll);
   struct rondo_flight_tag tag =
       rondo_flight_tag_make(&coll->desc, handle->handle, coll->registration.members,
                             coll->registration.nranks, rank->cfg.rank_count);
@@ -784,6 +808,7 @@ void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
               "deregister: id %llu: the device does not answer; memory there stays allocated",
               (unsigned long long)coll->desc.id);
     coll->contexts = coll->parts = coll->late = NULL;
+    coll->registration.gate_writes = NULL;
   }
   rondo_coll_forget_streams(rank, coll);
   coll_discard(rank, coll);

@@ -136,7 +136,9 @@ int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
   }
   struct rondo_capture c = {r->submission.tie.words, TICKET, replay_drop, r};
   rondo_fetch_add_seq_cst_u32(&rank->member.daemon->captured_runs, 1);
-  struct rondo_held_tie tie = {rank->ctx, stream, r->submission.tie, 1};
+  struct rondo_held_tie tie = {rank->ctx, handle, stream, r->submission.tie, 1};
+  if (parts & RONDO_STREAM_WAIT)
+    rondo_coll_await_places(rank, handle);
   status = rank->member.daemon->driver->capture(rank->member.daemon, stream, &c, parts, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: %s", why);

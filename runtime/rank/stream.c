@@ -2,10 +2,16 @@
 #include "runtime/rank/stream.h"
 
 #include <stdlib.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "runtime/job/match.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
+
+#define PLACES_LOOK_NS 50000
+#define PLACES_BOUND_NS UINT64_C(10000000000)
 
 // Removes from a list an entry whose stream has passed its last run, or returns null. Tickets keep
 // rising, so that another stream can use the entry.
@@ -115,6 +121,35 @@ void rondo_streams_free(struct rondo_rank *rank) {
   }
 }
 
+// ------------------------------------------------------------------- places ---
+
+// Returns false after PLACES_BOUND_NS.
+static bool coll_await_places(const struct rondo_rank *rank, const struct rondo_coll *coll) {
+  const struct timespec pause = {0, PLACES_LOOK_NS};
+  const uint64_t end_ns = rondo_now_ns() + PLACES_BOUND_NS;
+  while (!rondo_job_has_places(rank->job, &coll->registration)) {
+    if (rondo_load_relaxed_u32(&rank->closing))
+      return true;
+    if (rondo_now_ns() >= end_ns)
+      return false;
+    (void)nanosleep(&pause, NULL);
+  }
+  return true;
+}
+
+void rondo_coll_await_places(struct rondo_rank *rank, struct rondo_collective handle) {
+  struct rondo_coll *coll = rondo_callbacks_is_inside() ? NULL : rondo_coll_hold(rank, handle);
+  if (!coll)
+    return; // a callback may not wait; or the run has ended, and the collective is deregistered
+  if (!rondo_load_relaxed_u32(&coll->has_places) && !coll_await_places(rank, coll))
+    rondo_log(RONDO_LOG_WARN,
+              "run_on_stream: id %llu: other ranks have not joined in %u s; a call of CUDA that "
+              "waits for the stream may keep Rondo out of the driver",
+              (unsigned long long)coll->desc.id, (unsigned)(PLACES_BOUND_NS / 1000000000));
+  rondo_store_relaxed_u32(&coll->has_places, 1);
+  rondo_coll_unhold(rank, coll);
+}
+
 // ------------------------------------------------------------------- holding ---
 
 static _Thread_local struct {
@@ -152,6 +187,7 @@ static int held_tie_enqueue_wait(const struct rondo_held_tie *t) {
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_capture c = {.words = t->tie.words, .ticket = t->tie.ticket};
+  rondo_coll_await_places(rank, t->coll);
   const struct rondo_driver *driver = rank->member.daemon->driver;
   if (t->is_captured)
     status = driver->capture(rank->member.daemon, t->stream, &c, RONDO_STREAM_WAIT, why);
@@ -205,15 +241,16 @@ static int tie_enqueue_ask(struct rondo_rank *rank, const struct rondo_coll *col
                             why);
   tie->words = s->words;
   tie->ticket = s->ticket + 1;
-  rondo_ties_hold(&(struct rondo_held_tie){rank->ctx, s->stream, *tie, 0});
+  rondo_ties_hold(&(struct rondo_held_tie){rank->ctx, rondo_coll_handle(coll), s->stream, *tie, 0});
   *parts &= ~RONDO_STREAM_ASK;
   return RONDO_SUCCESS;
 }
 
 // Lets the stream wait for a submitted run.
-static int tie_enqueue_wait(const struct rondo_rank *rank, void *stream,
+static int tie_enqueue_wait(struct rondo_rank *rank, struct rondo_collective handle, void *stream,
                             const struct rondo_tie *tie) {
   char why[RONDO_WHY_BYTES] = "";
+  rondo_coll_await_places(rank, handle);
   int status = rank->member.daemon->driver->enqueue(rank->member.daemon, stream, tie->words,
                                                     tie->ticket, RONDO_STREAM_WAIT, why);
   if (status != RONDO_SUCCESS)
@@ -243,6 +280,7 @@ static void run_settle(struct rondo_rank *rank, struct rondo_coll *coll, struct 
 // room.
 static int run_tie(struct rondo_rank *rank, struct rondo_coll *coll, struct rondo_submission *s,
                    struct rondo_run_record *record, void *stream, uint64_t *run) {
+  const struct rondo_collective handle = rondo_coll_handle(coll);
   unsigned parts = 0;
   struct rondo_coll_stream *claimed = stream_claim(rank, coll, stream);
   if (!claimed) {
@@ -259,7 +297,7 @@ static int run_tie(struct rondo_rank *rank, struct rondo_coll *coll, struct rond
   }
   rondo_submission_notify(rank, 1);
   if (parts)
-    status = tie_enqueue_wait(rank, stream, &s->tie);
+    status = tie_enqueue_wait(rank, handle, stream, &s->tie);
   stream_give(rank, claimed, s->tie.ticket);
   return status;
 }

@@ -32,10 +32,15 @@ int rondo_held_streams_end(void);
 // its thread held its streams.
 struct rondo_held_tie {
   struct rondo_context ctx;
+  struct rondo_collective coll;
   void *stream;
   struct rondo_tie tie;
   int is_captured;
 };
+// Called before a stream waits for a run of the collective. Waits, for a bounded time, until the
+// run can begin without further calls of the driver here: when the stream waits, another thread of
+// the application may keep all others out of the driver until the stream goes on.
+void rondo_coll_await_places(struct rondo_rank *rank, struct rondo_collective handle);
 // Tells which parts of a tie a submission enqueues: RONDO_STREAM_ASK, and RONDO_STREAM_WAIT unless
 // this thread holds its streams. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY (the tie cannot be
 // held and nothing may be enqueued).

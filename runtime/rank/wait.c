@@ -11,8 +11,6 @@
 #include "runtime/rank/submit.h"
 #include "runtime/transport/communicator.h"
 
-#define LINKS_LOOK_NS 50000
-
 // The `is_done` of rondo_driver.wait.
 static int is_ended(void *arg) {
   struct rondo_awaited *a = arg;
@@ -75,36 +73,6 @@ int rondo_rank_wait(struct rondo_rank *rank, struct rondo_collective handle, uin
     return status;
   rank->on_timeout(&a, timeout_ns);
   return RONDO_ERR_TIMEOUT;
-}
-
-// The collective stays registered meanwhile.
-static int coll_wait_linked(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                            int64_t timeout_ns) {
-  const struct timespec pause = {0, LINKS_LOOK_NS};
-  const uint32_t *state = &coll->registration.comm->gate.state;
-  uint64_t begin_ns = rondo_now_ns();
-  while (rondo_load_acquire_u32(state) == RONDO_GATE_CLOSED) { // G2
-    if (rondo_load_relaxed_u32(&rank->closing))
-      return RONDO_ERR_CLOSED;
-    if (rondo_now_ns() - begin_ns >= (uint64_t)timeout_ns)
-      return RONDO_ERR_TIMEOUT;
-    (void)nanosleep(&pause, NULL);
-  }
-  return RONDO_SUCCESS;
-}
-
-int rondo_rank_wait_linked(struct rondo_rank *rank, struct rondo_collective handle,
-                           int64_t timeout_ns) {
-  if (timeout_ns < 0 || (timeout_ns > 0 && rondo_callbacks_is_inside()))
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "wait_linked: a timeout of %lld, or inside a callback",
-                            (long long)timeout_ns);
-  struct rondo_coll *coll = rondo_coll_hold(rank, handle);
-  if (!coll)
-    return RONDO_ERR_UNKNOWN;
-  int status = coll_wait_linked(rank, coll, timeout_ns);
-  rondo_coll_unhold(rank, coll);
-  return status;
 }
 
 int rondo_rank_test(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,

@@ -29,9 +29,6 @@ int rondo_awaited_find(struct rondo_rank *rank, struct rondo_collective handle, 
 // (struct rondo_rank_request).
 int rondo_rank_wait(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                     const char *call, int64_t timeout_ns);
-// As rondo_wait_linked.
-int rondo_rank_wait_linked(struct rondo_rank *rank, struct rondo_collective handle,
-                           int64_t timeout_ns);
 // Takes a bounded number of steps. Returns the status of the run, RONDO_ERR_UNKNOWN,
 // RONDO_ERR_CLOSED or RONDO_IN_PROGRESS.
 int rondo_rank_test(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,

@@ -380,7 +380,7 @@ static int link_write_connectors(struct rondo_communicator *comm, const struct r
     c->producer_rank = comm->ranks[link->from];
     c->consumer_rank = comm->ranks[link->to];
     rondo_connector_init(c, s->first_sequence);
-    c->is_mapped = s->is_mapped;
+    c->is_mapped = s->is_mapped || (link->process != RONDO_HERE && !link->is_proxied);
   }
   for (uint32_t b = 0; b < s->blocks && status == RONDO_SUCCESS; b++)
     status = rondo_writes_add(&comm->writes, link->at, c->consumer_rank,

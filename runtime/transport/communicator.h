@@ -68,7 +68,6 @@ struct rondo_communicator {
   uint64_t bytes;                 // borrowed from the pool
   char *reason;                   // why it has failed; null: the gate tells
   struct rondo_writes writes;     // to devices; the gate opens when they have been carried out
-  bool has_endpoints;             // those of its members here are written, or in `writes`
   // For its owner (job/device_work.h).
   bool is_listed, is_writing;
   struct rondo_communicator *next_written;

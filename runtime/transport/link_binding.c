@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "runtime/transport/mapped.h"
@@ -108,24 +109,6 @@ static enum rondo_binding link_bind_proxied(const struct rondo_transports *t,
   return RONDO_BINDING_READY;
 }
 
-// Writes to the connectors of an outgoing link which of our memory the consumer can read.
-static enum rondo_binding link_write_exported(const struct rondo_transports *t,
-                                              struct rondo_communicator *comm,
-                                              const struct rondo_link *link) {
-  uint64_t bounds[2];
-  rondo_mapped_exported(t, link->process, link->at.kind, &bounds[0], &bounds[1]);
-  static_assert(offsetof(struct rondo_connector, reference_end) ==
-                    offsetof(struct rondo_connector, reference_begin) + sizeof bounds[0],
-                "written at once");
-  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
-    struct rondo_connector *c = rondo_link_connector(link, b);
-    if (rondo_writes_add(&comm->writes, link->at, comm->ranks[link->from], &c->reference_begin,
-                         bounds, sizeof bounds) != RONDO_SUCCESS)
-      return RONDO_BINDING_UNSOUND;
-  }
-  return RONDO_BINDING_READY;
-}
-
 static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
                                              struct rondo_communicator *comm,
                                              struct rondo_link *link,
@@ -154,31 +137,16 @@ static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
                                   offer->stride_bytes * comm->shape.blocks, &waits);
   if (waits)
     return RONDO_BINDING_WAITS;
-  return link->first ? link_write_exported(t, comm, link) : RONDO_BINDING_UNSOUND;
+  return link->first ? RONDO_BINDING_READY : RONDO_BINDING_UNSOUND;
 }
 
-// Writes to the connectors of an incoming link how far our mapping of the producer's memory is from
-// the producer's own addresses.
 static enum rondo_binding link_bind_incoming(const struct rondo_transports *t,
-                                             struct rondo_communicator *comm,
                                              const struct rondo_link *link) {
   // The proxy may have written to a proxied link: slots overtake messages. One that was ready
   // before it has been opened would never be opened.
   if (link->is_proxied)
     return link->is_opened ? RONDO_BINDING_READY : RONDO_BINDING_WAITS;
-  if (!t->peers[link->process].map)
-    return RONDO_BINDING_UNSOUND;
-  const uint64_t bias = rondo_mapped_bias(t, link->process, link->at.kind);
-  const uint32_t is_mapped = 1;
-  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
-    struct rondo_connector *c = rondo_link_connector(link, b);
-    uint32_t rank = comm->ranks[link->to];
-    if (rondo_writes_add(&comm->writes, link->at, rank, &c->reference_bias, &bias, sizeof bias) ||
-        rondo_writes_add(&comm->writes, link->at, rank, &c->is_mapped, &is_mapped,
-                         sizeof is_mapped))
-      return RONDO_BINDING_UNSOUND;
-  }
-  return RONDO_BINDING_READY;
+  return t->peers[link->process].map ? RONDO_BINDING_READY : RONDO_BINDING_UNSOUND;
 }
 
 enum rondo_binding rondo_binding_bind(struct rondo_transports *t, struct rondo_communicator *comm,
@@ -187,7 +155,7 @@ enum rondo_binding rondo_binding_bind(struct rondo_transports *t, struct rondo_c
                                       uint32_t offer_count) {
   enum rondo_binding done = link->is_outgoing
                                 ? link_bind_outgoing(t, comm, link, offers, offer_count)
-                                : link_bind_incoming(t, comm, link);
+                                : link_bind_incoming(t, link);
   link->is_ready = done == RONDO_BINDING_READY;
   t->peers[link->process].links += link->is_ready;
   return done;
@@ -213,8 +181,9 @@ void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator 
 // A member of a communicator, for writing its endpoints.
 struct member {
   const struct rondo_transports *transports;
-  struct rondo_communicator *comm;
+  const struct rondo_communicator *comm;
   struct rondo_binding_member is;
+  struct rondo_gate_write *next; // the next gate write of the present block
 };
 
 // The link of the member with one of its plan's peers: first the send peers, then the recv peers.
@@ -227,24 +196,53 @@ static const struct rondo_link *member_link(const struct member *m, uint32_t ind
       m->comm, rondo_plan_peer(m->is.plan, &m->is.plan->recv, index - sends), m->is.position);
 }
 
-#define IMAGE_ENDPOINTS 64u // written at once, from the stack
-
-static int block_write_endpoints(const struct member *m, uint32_t block, uint64_t at) {
-  const struct rondo_place place = {.device = m->is.daemon->device, .kind = RONDO_MEMORY_DEVICE};
-  struct rondo_endpoint image[IMAGE_ENDPOINTS];
-  uint32_t peers = m->is.plan->send.count + m->is.plan->recv.count;
-  int status = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < peers && status == RONDO_SUCCESS; i++) {
-    uint32_t filled = i % IMAGE_ENDPOINTS + 1;
-    rondo_endpoint_init(&image[filled - 1], rondo_link_connector(member_link(m, i), block),
-                        m->comm->shape.first_sequence);
-    if (filled < IMAGE_ENDPOINTS && i + 1 < peers)
-      continue;
-    status = rondo_writes_add(&m->comm->writes, place, m->comm->ranks[m->is.position],
-                              (void *)(uintptr_t)at, image, filled * sizeof *image);
-    at += filled * sizeof *image;
+// Writes words to `to`, or lets the block write them.
+static void block_write(struct member *m, struct rondo_place at, void *to, const void *from,
+                        size_t bytes) {
+  if (rondo_place_is_direct(at)) {
+    memcpy(to, from, bytes);
+    return;
   }
-  return status;
+  for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+    assert(m->next);
+    struct rondo_gate_write *w = m->next++;
+    w->to = (uint64_t)(uintptr_t)to + i;
+    memcpy(&w->value, (const char *)from + i, sizeof w->value);
+  }
+}
+
+// Writes to a connector of an outgoing link which of our memory the consumer can read, and to one
+// of an incoming link how far our mapping of the producer's memory is from the producer's own
+// addresses.
+static void block_write_mapping(struct member *m, const struct rondo_link *link, uint32_t block) {
+  struct rondo_connector *c = rondo_link_connector(link, block);
+  if (link->process == RONDO_HERE || link->is_proxied)
+    return;
+  if (link->is_outgoing) {
+    uint64_t bounds[2];
+    static_assert(offsetof(struct rondo_connector, reference_end) ==
+                      offsetof(struct rondo_connector, reference_begin) + sizeof bounds[0],
+                  "written at once");
+    rondo_mapped_exported(m->transports, link->process, link->at.kind, &bounds[0], &bounds[1]);
+    block_write(m, link->at, &c->reference_begin, bounds, sizeof bounds);
+  } else {
+    uint64_t bias = rondo_mapped_bias(m->transports, link->process, link->at.kind);
+    block_write(m, link->at, &c->reference_bias, &bias, sizeof bias);
+  }
+}
+
+static void block_write_endpoints(struct member *m, uint32_t block) {
+  const struct rondo_place place = {.device = m->is.daemon->device, .kind = RONDO_MEMORY_DEVICE};
+  uint32_t peers = m->is.plan->send.count + m->is.plan->recv.count;
+  struct rondo_endpoint *table = (struct rondo_endpoint *)(uintptr_t)m->is.endpoints;
+  for (uint32_t i = 0; i < peers; i++) {
+    const struct rondo_link *link = member_link(m, i);
+    struct rondo_endpoint endpoint;
+    rondo_endpoint_init(&endpoint, rondo_link_connector(link, block),
+                        m->comm->shape.first_sequence);
+    block_write(m, place, &table[(size_t)block * peers + i], &endpoint, sizeof endpoint);
+    block_write_mapping(m, link, block);
+  }
 }
 
 // Writes to a connector which byte a block sets when it has moved something. Within this process,
@@ -278,16 +276,15 @@ static void block_write_ready(const struct member *m, uint32_t block) {
   }
 }
 
-int rondo_binding_write_endpoints(const struct rondo_transports *t, struct rondo_communicator *comm,
-                                  const struct rondo_binding_member *member) {
-  const struct member m = {t, comm, *member};
-  uint64_t block_bytes = (member->plan->send.count + member->plan->recv.count) *
-                         (uint64_t)sizeof(struct rondo_endpoint);
-  int status = RONDO_SUCCESS;
-  for (uint32_t b = 0; b < comm->shape.blocks && status == RONDO_SUCCESS; b++) {
-    status = block_write_endpoints(&m, b, member->endpoints + b * block_bytes);
+void rondo_binding_write_endpoints(const struct rondo_transports *t,
+                                   const struct rondo_communicator *comm,
+                                   const struct rondo_binding_member *member) {
+  struct member m = {t, comm, *member, NULL};
+  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
+    if (member->gate_writes)
+      m.next = &member->gate_writes[(size_t)b * rondo_binding_gate_writes(member->plan)];
+    block_write_endpoints(&m, b);
     if (member->daemon->driver->ready_byte)
       block_write_ready(&m, b);
   }
-  return status;
 }

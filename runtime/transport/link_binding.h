@@ -35,9 +35,16 @@ struct rondo_binding_member {
   const struct rondo_plan *plan;
   uint32_t position;
   struct rondo_daemon *daemon;
-  uint32_t index;     // of the collective in the daemon's table
-  uint64_t endpoints; // device memory for its endpoints
+  uint32_t index;                       // of the collective in the daemon's table
+  uint64_t endpoints;                   // device memory for its endpoints
+  struct rondo_gate_write *gate_writes; // null: the CPU accesses the endpoints and connectors
 };
+
+// How many gate writes each block of a member needs at most.
+static inline uint32_t rondo_binding_gate_writes(const struct rondo_plan *plan) {
+  const uint32_t endpoint = sizeof(struct rondo_endpoint) / sizeof(uint64_t);
+  return plan->send.count * (endpoint + 2) + plan->recv.count * (endpoint + 1);
+}
 
 // Writes to `offers` (room for plan->recv.count) the connectors here by which other processes send
 // to the member, and returns how many.
@@ -61,8 +68,7 @@ enum rondo_binding {
   RONDO_BINDING_READY = 1,
   RONDO_BINDING_UNSOUND = 2 // the offer cannot be used
 };
-// Binds one link to another process; `offers` are those of the peer. Adds to `writes` of the
-// communicator what the CPU cannot write itself.
+// Binds one link to another process; `offers` are those of the peer.
 enum rondo_binding rondo_binding_bind(struct rondo_transports *t, struct rondo_communicator *comm,
                                       struct rondo_link *link,
                                       const struct rondo_connector_offer *offers,
@@ -71,11 +77,12 @@ enum rondo_binding rondo_binding_bind(struct rondo_transports *t, struct rondo_c
 // peers.
 void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator *comm);
 
-// Writes the endpoints of the member to its device: for each block those of the plan's send peers,
-// then those of its recv peers. Writes to the connectors which bytes each side sets. Adds to
-// `writes` of the communicator what the CPU cannot write itself. Returns RONDO_SUCCESS,
-// RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
-int rondo_binding_write_endpoints(const struct rondo_transports *t, struct rondo_communicator *comm,
-                                  const struct rondo_binding_member *member);
+// Called once before the gate opens, when all links are bound. Writes the endpoints of the member:
+// for each block those of the plan's send peers, then those of its recv peers. Writes to the
+// connectors which memory of the other process each side can read, and which bytes each side sets.
+// What the CPU cannot write itself the member's blocks write: it becomes their gate writes.
+void rondo_binding_write_endpoints(const struct rondo_transports *t,
+                                   const struct rondo_communicator *comm,
+                                   const struct rondo_binding_member *member);
 
 #endif // RONDO_RUNTIME_TRANSPORT_LINK_BINDING_H

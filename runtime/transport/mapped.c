@@ -110,6 +110,18 @@ bool rondo_mapped_is_settled(const struct rondo_transports *t, uint32_t process)
   return peer->is_settled;
 }
 
+// True once the process's arena, and what it had of its range, are mapped here or never will be.
+static bool peer_is_mapped(const struct rondo_transport_peer *peer) {
+  return peer->map && (peer->no_view || peer->view_bytes >= peer->theirs.parts_bytes);
+}
+
+bool rondo_mapped_is_complete(const struct rondo_transports *t, uint32_t process) {
+  const struct rondo_transport_peer *peer = &t->peers[process];
+  if (!t->device->driver->sharing || peer->reach != RONDO_TRANSPORT_SHARED_MEMORY)
+    return true;
+  return rondo_mapped_is_settled(t, process) && peer_is_mapped(peer);
+}
+
 int rondo_mapped_places(const struct rondo_transports *t, uint32_t process) {
   const struct rondo_transport_peer *peer = &t->peers[process];
   int has_range = range_is_offered(t) && !peer->refuses_range && peer->mapped;
@@ -397,7 +409,7 @@ int rondo_mapped_explain(const struct rondo_transports *t, uint32_t process, cha
     (void)snprintf(why, why_bytes, "it is not known yet whether NCCL makes a window");
     return -1;
   }
-  if (!peer->map || (!reason && peer->view_bytes < peer->theirs.parts_bytes)) {
+  if (!peer_is_mapped(peer)) {
     (void)snprintf(why, why_bytes, "the address of its memory is not known yet");
     return -1;
   }

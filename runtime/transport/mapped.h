@@ -62,6 +62,10 @@ bool rondo_mapped_work(struct rondo_transports *t);
 
 // True once it is known where connectors that the process uses may lie.
 bool rondo_mapped_is_settled(const struct rondo_transports *t, uint32_t process);
+// True once the memory that the process had when it said where it is has been mapped here, and it
+// has answered the same for ours: links between both need no more calls of the driver, except for
+// memory that comes later, and for arenas.
+bool rondo_mapped_is_complete(const struct rondo_transports *t, uint32_t process);
 // Where they may lie besides the arena: RONDO_MAPS_RANGE, RONDO_MAPS_WINDOW, both or neither.
 int rondo_mapped_places(const struct rondo_transports *t, uint32_t process);
 // True once the process has answered whether it maps all parts that were sent to it.

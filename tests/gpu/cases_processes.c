@@ -1,6 +1,7 @@
 // Several processes on one device: one maps memory of another, and jobs with a process for each
 // rank. The other processes start this program anew, because the CUDA driver does not work after a
 // fork.
+#include <stdbool.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #define WORDS 65536u
 #define SKIPPED 77
 
-enum task { TASK_MAP = 1, TASK_RUN = 2, TASK_DIE = 3, TASK_COME_LATE = 4 };
+enum task { TASK_MAP = 1, TASK_RUN = 2, TASK_DIE = 3, TASK_COME_LATE = 4, TASK_JOIN_LATE = 5 };
 
 // The first message to a child; a descriptor may come with it.
 struct order {
@@ -168,7 +169,7 @@ void case_mapping(void) {
     exit(SKIPPED);
   }
   struct child c = begin_child();
-  const char *memory = rondo_range_alloc(range, device, WORDS * sizeof(uint32_t), why);
+  const char *memory = rondo_range_alloc_zeroed(range, device, WORDS * sizeof(uint32_t), why);
   CHECK(memory && rondo_range_part(range, 0, &part));
   uint64_t at = (uint64_t)(uintptr_t)memory;
   struct order order = {.task = TASK_MAP, .range_bytes = rondo_range_bytes(range)};
@@ -363,41 +364,56 @@ void case_processes(void) {
 // ------------------------------------------------------------------ first use --
 
 #define FIRST_COUNT 1000u
-#define LATE_US 300e3
 
 // The first run of a collective, in the order of a stream, and at once a copy to pageable memory in
-// that stream. The copy keeps other threads of the process out of the driver until the run ends.
-// `end`: of rank 0, which says when it copies; -1: none.
-static void use_first(struct rondo_context ctx, uint32_t rank, int end) {
-  static int32_t values[FIRST_COUNT];
+// that stream. The copy keeps other threads of the process out of the driver until the run ends, so
+// the links to the other rank must reach the device without the driver. `end`: of rank 0, which
+// says when it copies; -1: none.
+struct first {
+  struct rondo_context ctx;
+  CUstream stream;
+  uint64_t memory;
+};
+
+static void submit_first(struct first *f, struct rondo_context ctx, uint32_t rank) {
+  int32_t values[FIRST_COUNT];
   struct rondo_collective_desc d = rondo_all_reduce(1, FIRST_COUNT, RONDO_INT32, RONDO_SUM);
   struct rondo_collective coll;
-  uint64_t memory = gpu_memory(sizeof values);
-  CUstream stream = gpu_stream();
+  *f = (struct first){ctx, gpu_stream(), gpu_memory(sizeof values)};
   for (uint32_t i = 0; i < FIRST_COUNT; i++)
     values[i] = input(rank, 0, 0, i);
-  CUDA(cuMemcpyHtoD(memory, values, sizeof values));
+  CUDA(cuMemcpyHtoD(f->memory, values, sizeof values));
   OK(rondo_register(ctx, &d, &coll));
-  OK(rondo_run_on_stream(ctx, coll, gpu_pointer(memory), gpu_pointer(memory), stream));
-  OK(rondo_wait_linked(ctx, coll, LONG_NS));
-  if (end >= 0)
-    say(end);
-  CUDA(cuMemcpyDtoHAsync(values, memory, sizeof values, stream));
-  CUDA(cuStreamSynchronize(stream));
-  for (uint32_t i = 0; i < FIRST_COUNT; i++)
-    CHECK(values[i] == input(0, 0, 0, i) + input(1, 0, 0, i));
-  OK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, LONG_NS));
-  CUDA(cuStreamDestroy(stream));
-  gpu_release(memory);
+  OK(rondo_run_on_stream(ctx, coll, gpu_pointer(f->memory), gpu_pointer(f->memory), f->stream));
 }
 
-// Rank 1: begins when rank 0 copies; or after a while, because rank 0 may wait for it before.
-static void come_late(const struct rondo_unique_id *id, int end) {
-  struct rondo_context ctx = init_rank(1, 2, id);
-  double begin = gpu_now_us();
-  char byte;
-  while (recv(end, &byte, 1, MSG_DONTWAIT) != 1 && gpu_now_us() - begin < LATE_US)
-    ;
+static void finish_first(const struct first *f) {
+  int32_t values[FIRST_COUNT];
+  CUDA(cuMemcpyDtoHAsync(values, f->memory, sizeof values, f->stream));
+  CUDA(cuStreamSynchronize(f->stream));
+  for (uint32_t i = 0; i < FIRST_COUNT; i++)
+    CHECK(values[i] == input(0, 0, 0, i) + input(1, 0, 0, i));
+  OK(rondo_destroy(f->ctx, RONDO_DESTROY_DRAIN, LONG_NS));
+  CUDA(cuStreamDestroy(f->stream));
+  gpu_release(f->memory);
+}
+
+static void use_first(struct rondo_context ctx, uint32_t rank, int end) {
+  struct first f;
+  submit_first(&f, ctx, rank);
+  if (end >= 0)
+    say(end);
+  finish_first(&f);
+}
+
+// Rank 1: registers when rank 0 copies, or joins then.
+static void come_late(const struct rondo_unique_id *id, int end, bool joins_late) {
+  struct rondo_context ctx = {0};
+  if (!joins_late)
+    ctx = init_rank(1, 2, id);
+  receive_signal(end);
+  if (joins_late)
+    ctx = init_rank(1, 2, id);
   use_first(ctx, 1, -1);
 }
 
@@ -410,6 +426,15 @@ void case_first_use(void) {
   end_child(&c, 0);
 }
 
+void case_late_rank(void) {
+  struct rondo_unique_id id;
+  make_id(&id);
+  struct child c = begin_child();
+  give_order(&c, &(struct order){.task = TASK_JOIN_LATE, .rank = 1, .id = id}, -1);
+  use_first(init_rank(0, 2, &id), 0, c.end);
+  end_child(&c, 0);
+}
+
 int gpu_child_main(int end) {
   struct order order;
   gpu_watch(CHILD_SECONDS, 3);
@@ -418,8 +443,8 @@ int gpu_child_main(int end) {
     map_part(end, &order, fd);
   else if (order.task == TASK_RUN)
     run_job(order.rank, &order.id);
-  else if (order.task == TASK_COME_LATE)
-    come_late(&order.id, end);
+  else if (order.task == TASK_COME_LATE || order.task == TASK_JOIN_LATE)
+    come_late(&order.id, end, order.task == TASK_JOIN_LATE);
   else if (order.rank == RANKS - 1)
     die(order.rank, &order.id, end);
   else

@@ -25,6 +25,7 @@ static const struct test_case {
              {"mapping", case_mapping, 15},
              {"processes", case_processes, 30},
              {"first_use", case_first_use, 20},
+             {"late_rank", case_late_rank, 40},
              {"window", case_window, 60},
              {"graphs", case_graphs, 40},
              {"devices", case_devices, 30},

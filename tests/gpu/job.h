@@ -50,6 +50,7 @@ void case_mapping(void);
 void case_window(void);
 void case_processes(void);
 void case_first_use(void); // a run that is waited for before its links are there
+void case_late_rank(void); // ... and before the other rank has joined the job
 void case_restarts(void);
 void case_soak(void);
 

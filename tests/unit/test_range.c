@@ -44,7 +44,7 @@ static void make_own(void) {
 }
 
 static char *take(uint64_t bytes) {
-  char *memory = rondo_range_alloc(own, device, bytes, why);
+  char *memory = rondo_range_alloc_zeroed(own, device, bytes, why);
   assert_non_null(memory);
   return memory;
 }

@@ -59,11 +59,6 @@ int work::submit(const planned_call &c) {
   return status;
 }
 
-void communicator::wait_linked(const struct rondo_ticket &call, clock::time_point until) const {
-  auto left = std::chrono::nanoseconds(until - clock::now());
-  (void)rondo_wait_linked(context, call.coll, std::max<int64_t>(left.count(), 0));
-}
-
 int communicator::wait(const struct rondo_ticket *call, clock::time_point until) const {
   auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - clock::now());
   return rondo_comm_wait(context, comm, call, std::max<int64_t>(left.count(), 0));
@@ -369,17 +364,6 @@ bool work::wait_call(issued_call &one, clock::time_point until) {
   return true;
 }
 
-// A copy of a result to pageable memory (`item()`, `cpu()`) waits in the driver for this stream,
-// and keeps out the thread that links the other ranks' processes when they have made their calls.
-// So the stream does not wait for a call before it is linked, or before LINKS has passed.
-void work::await_links(clock::time_point until) {
-  constexpr std::chrono::seconds LINKS(10);
-  until = std::min(until, clock::now() + LINKS);
-  for (issued_call &one : calls_)
-    if (!one.has_ended && !is_inside_callback)
-      one.comm->wait_linked(one.ticket, until);
-}
-
 bool work::wait(milliseconds timeout) {
   bool is_own = timeout == kNoTimeout || timeout == c10d::kUnsetTimeout;
   clock::time_point until = is_own ? deadline_ : std::min(deadline_, clock::now() + timeout);
@@ -402,8 +386,6 @@ bool work::wait(milliseconds timeout) {
   if (exception_)
     std::rethrow_exception(exception_);
   hold.unlock();
-  if (!waits_here)
-    await_links(until);
   is_waited_in_stream_ = !waits_here;
   synchronize();
   return true;

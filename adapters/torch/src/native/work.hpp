@@ -53,8 +53,6 @@ struct communicator {
 
   // Waits for one call, or for all if `call` is null. Returns as rondo_comm_wait.
   int wait(const struct rondo_ticket *call, clock::time_point until) const;
-  // As rondo_wait_linked for the call's collective.
-  void wait_linked(const struct rondo_ticket &call, clock::time_point until) const;
   void abort() const;
   // Why it has failed; empty if it has not.
   std::string reason() const;
@@ -160,7 +158,6 @@ private:
   std::exception_ptr make_error();
   bool wait_call(issued_call &one, clock::time_point until);
   std::string describe_wait() const;
-  void await_links(clock::time_point until);
   bool poll_until(const std::function<bool()> &has_ended, clock::time_point until);
   bool is_oversubscribed() const;
   bool help_call(issued_call &one, std::chrono::nanoseconds patience, clock::time_point until);
