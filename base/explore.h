@@ -86,6 +86,11 @@ enum rondo_fault {
   RONDO_FAULT_LATE_OBSERVER_COUNTS, // an observer that was stopped takes others for silent
   RONDO_FAULT_ONE_OBSERVER,         // one observer decides that a process is silent
   RONDO_FAULT_REPORT_ONCE,          // a report is not sent again when its way changes
+  // Of jobs whose members change (tests/explore/test_grow.c).
+  RONDO_FAULT_CANCELLED_LATE,      // a gathering is cancelled though its roster is made
+  RONDO_FAULT_CANCEL_FORGOTTEN,    // a cancelled gathering takes those that come late
+  RONDO_FAULT_NEWCOMERS_FORGOTTEN, // newcomers that were admitted in vain do not wait again
+  RONDO_FAULT_VOTES_UNCOMPARED,    // ballots are not compared
   RONDO_FAULT_COUNT
 };
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/digest.h"
+#include "base/explore.h"
 #include <rondo/status.h>
 
 #define NOBODY UINT32_MAX
@@ -20,8 +21,8 @@ struct joiner {
 struct rondo_gather {
   uint64_t join_timeout_ns, deadline_ns; // 0: nobody has joined
   bool is_restartable, is_finished;
-  rondo_gather_describe *describe; // may be null
-  uint64_t first;                  // rondo_gather_first
+  char cancelled[RONDO_MEMBERSHIP_TEXT_BYTES]; // why; empty: it is not
+  rondo_gather_describe *describe;             // may be null
   uint32_t rank_count, joined_count;
   uint32_t *holders; // by rank: a joiner, or NOBODY
   struct joiner *joiners;
@@ -59,7 +60,6 @@ void rondo_gather_set_describe(struct rondo_gather *g, rondo_gather_describe *de
 uint32_t rondo_gather_rank_count(const struct rondo_gather *g) { return g->rank_count; }
 uint32_t rondo_gather_joined_count(const struct rondo_gather *g) { return g->joined_count; }
 bool rondo_gather_is_finished(const struct rondo_gather *g) { return g->is_finished; }
-uint64_t rondo_gather_first(const struct rondo_gather *g) { return g->first; }
 
 // -------------------------------------------------------------------- joiners ---
 
@@ -152,7 +152,7 @@ uint32_t rondo_gather_missing(const struct rondo_gather *g, char *text, size_t b
   size_t at = 0;
   bool is_full = false;
   *text = '\0';
-  for (uint32_t rank = 0; rank < g->rank_count; rank++) {
+  for (uint32_t rank = 0; rank < g->rank_count && !*g->cancelled; rank++) {
     char piece[32];
     uint32_t first = rank;
     if (g->holders[rank] != NOBODY)
@@ -233,8 +233,20 @@ static struct rondo_shared_bytes *gather_welcome(const struct rondo_gather *g, b
   return rondo_membership_joined_encode(RONDO_MEMBERSHIP_JOINED, &reply);
 }
 
+static struct rondo_shared_bytes *gather_reject_cancelled(const struct rondo_gather *g) {
+  return gather_reject(RONDO_ERR_PEER, "%s", g->cancelled);
+}
+
 struct rondo_shared_bytes *rondo_gather_remind(const struct rondo_gather *g) {
-  return gather_welcome(g, false);
+  return *g->cancelled ? gather_reject_cancelled(g) : gather_welcome(g, false);
+}
+
+bool rondo_gather_cancel(struct rondo_gather *g, const char *text) {
+  if (g->is_finished && !RONDO_FAULT(CANCELLED_LATE))
+    return false;
+  (void)snprintf(g->cancelled, sizeof g->cancelled, "%s", text);
+  g->is_finished = true;
+  return true;
 }
 
 static bool gather_begin(struct rondo_gather *g, uint32_t rank_count, uint64_t now_ns) {
@@ -289,6 +301,8 @@ struct rondo_shared_bytes *rondo_gather_receive(struct rondo_gather *g, const vo
   struct rondo_join join;
   if (!rondo_membership_join_decode(bytes, size, &join))
     return NULL;
+  if (*g->cancelled && !RONDO_FAULT(CANCEL_FORGOTTEN))
+    return gather_reject_cancelled(g);
   if (!g->rank_count && !gather_begin(g, join.rank_count, now_ns))
     return NULL;
   if (join.rank_count != g->rank_count)
@@ -317,6 +331,14 @@ void rondo_gather_lose(struct rondo_gather *g, uint64_t who) {
 
 // ---------------------------------------------------------------------- roster ---
 
+uint32_t rondo_gather_place(const struct rondo_gather *g, uint64_t who) {
+  bool is_made = g->is_finished && !*g->cancelled && g->joiner_count;
+  uint32_t index = is_made ? g->table[gather_place(g, who)] : NOBODY;
+  if (index == NOBODY || !g->joiners[index].range_count || g->joiners[index].is_leaving)
+    return RONDO_ROSTER_NOBODY;
+  return g->joiners[index].ranges[0].first;
+}
+
 uint64_t rondo_gather_due(const struct rondo_gather *g) {
   return g->rank_count && !g->is_finished ? g->deadline_ns : UINT64_MAX;
 }
@@ -330,8 +352,6 @@ static uint32_t gather_list(struct rondo_gather *g, struct rondo_roster_source *
     absence[rank] = !j ? RONDO_ABSENT_MISSING : j->is_leaving ? RONDO_ABSENT_LEFT : 0;
     if (absence[rank] || j->ranges[0].first != rank)
       continue;
-    if (!count)
-      g->first = j->who;
     sources[count++] = (struct rondo_roster_source){.machine = j->machine,
                                                     .ranges = j->ranges,
                                                     .range_count = j->range_count,

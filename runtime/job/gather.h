@@ -35,25 +35,31 @@ struct rondo_shared_bytes *rondo_gather_receive(struct rondo_gather *g, const vo
 // missing again until it joins again, unless it has said that it leaves.
 void rondo_gather_lose(struct rondo_gather *g, uint64_t who);
 
+// Rejects all who have joined (rondo_gather_remind) and all who come later, because of `text`;
+// there will be no roster. False if the roster is made already: then nothing changes.
+bool rondo_gather_cancel(struct rondo_gather *g, const char *text);
+
 // Returns the roster once, with one reference, when all ranks are there or the time is over; else
 // null. The roster goes to the process of the lowest rank: as BEGIN if it is this one, else as
-// ROSTER messages.
+// ROSTER messages. If that one is lost before others have the roster, to the next one.
 struct rondo_shared_bytes *rondo_gather_finish(struct rondo_gather *g, uint64_t now_ns);
 // When the time is over; UINT64_MAX: nobody has joined, or the roster was made.
 uint64_t rondo_gather_due(const struct rondo_gather *g);
 
 uint32_t rondo_gather_rank_count(const struct rondo_gather *g); // of the job; 0: nobody has joined
 uint32_t rondo_gather_joined_count(const struct rondo_gather *g); // ranks
-bool rondo_gather_is_finished(const struct rondo_gather *g);
+bool rondo_gather_is_finished(const struct rondo_gather *g);      // or cancelled
 
-// Once the roster was made: the `who` of the process that gets it, which has the lowest rank; 0 if
-// no process takes part.
-uint64_t rondo_gather_first(const struct rondo_gather *g);
+// The lowest rank of a process that the roster names; RONDO_ROSTER_NOBODY: it names no such
+// process, or was not made.
+uint32_t rondo_gather_place(const struct rondo_gather *g, uint64_t who);
 
-// Makes a JOINED, which says what is missing. Null without memory.
+// Makes a JOINED, which says what is missing, or a REJECTED once the gathering is cancelled. Null
+// without memory.
 struct rondo_shared_bytes *rondo_gather_remind(const struct rondo_gather *g);
 
-// Writes the ranks that are missing, such as "3, 6-9". Returns how many there are.
+// Writes the ranks that are missing, such as "3, 6-9". Returns how many there are; 0 once the
+// gathering is cancelled.
 uint32_t rondo_gather_missing(const struct rondo_gather *g, char *text, size_t bytes);
 
 #endif // RONDO_RUNTIME_JOB_GATHER_H

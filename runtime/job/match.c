@@ -215,9 +215,14 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
 // ------------------------------------------------------------------ failing ---
 
 void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registration, int status) {
-  struct rondo_agreement_failure failure = failure_of(status, registration->rank);
-  if (registration->owner && rondo_load_relaxed_u32(&registration->owner->failed))
-    failure.text = registration->owner->why;
+  const struct rondo_owner *owner = registration->owner;
+  bool has_text = owner && rondo_load_relaxed_u32(&owner->failed);
+  rondo_job_fail_because(job, registration, status, has_text ? owner->why : "");
+}
+
+void rondo_job_fail_because(struct rondo_job *job, struct rondo_registration *registration,
+                            int status, const char *text) {
+  const struct rondo_agreement_failure failure = {status, registration->rank, UINT32_MAX, text};
   comm_fail(job, entry_find(job, registration), registration->comm, &failure);
   rondo_agreeing_fail(job, registration, &failure);
 }

@@ -33,6 +33,9 @@ struct rondo_binding_member rondo_match_binding_member(const struct rondo_job *j
 
 // Ends all runs of the registration's communicator with `status`, in all processes.
 void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registration, int status);
+// The same, with the reason in words.
+void rondo_job_fail_because(struct rondo_job *job, struct rondo_registration *registration,
+                            int status, const char *text);
 
 // Removes the registration. Members that are still registered cannot run past `completed`.
 // Waits, for a bounded time, for writes to the registration's device memory. Returns false if they

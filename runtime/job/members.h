@@ -152,4 +152,9 @@ struct rondo_mesh *rondo_members_mesh(struct rondo_members *members);
 struct rondo_root_gatherer;
 extern const struct rondo_root_gatherer rondo_members_gatherer;
 
+// Ends the gathering of a job whose root is in this process, unless the roster is made already:
+// then returns false, and all who are in the roster go on. Else all who have joined, or come later,
+// are rejected because of `text`. Not on the control thread.
+bool rondo_members_cancel(const struct rondo_job_key *job, const char *text);
+
 #endif // RONDO_RUNTIME_JOB_MEMBERS_H

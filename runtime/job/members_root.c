@@ -10,6 +10,9 @@
 
 struct members_gather {
   struct rondo_gather *gather;
+  bool is_closed; // the roster is made, or there will be none
+  bool is_cancelled;
+  uint64_t told;               // the process that was told last that it is cancelled
   struct rondo_roster *roster; // null until it is made
 };
 
@@ -48,12 +51,26 @@ static struct rondo_shared_bytes *join_refuse_model(const void *bytes, size_t si
   return rondo_membership_joined_encode(RONDO_MEMBERSHIP_REJECTED, &reply);
 }
 
+// Rejects a newcomer: this root gathers the first members of a job.
+static struct rondo_shared_bytes *enter_refuse(const void *bytes, size_t size) {
+  const struct rondo_joined reply = {.status = RONDO_ERR_INVALID,
+                                     .text = "its id is of a job that begins, whose ranks call "
+                                             "rondo_init; rondo_join takes an id of "
+                                             "rondo_grow_listen"};
+  struct rondo_enter enter;
+  if (!rondo_membership_enter_decode(bytes, size, &enter))
+    return NULL;
+  return rondo_membership_joined_encode(RONDO_MEMBERSHIP_REJECTED, &reply);
+}
+
 static struct rondo_shared_bytes *members_gather_receive(void *gather, const void *bytes,
                                                          size_t size, uint64_t now_ns,
                                                          uint64_t *who) {
   struct members_gather *g = gather;
   struct rondo_join join;
-  struct rondo_shared_bytes *rejection = join_refuse_model(bytes, size);
+  struct rondo_shared_bytes *rejection = enter_refuse(bytes, size);
+  if (!rejection)
+    rejection = join_refuse_model(bytes, size);
   *who = 0;
   if (rejection)
     return rejection;
@@ -71,12 +88,13 @@ static void members_gather_lose(void *gather, uint64_t who) {
 
 static bool members_gather_finish(void *gather, uint64_t now_ns) {
   struct members_gather *g = gather;
-  bool was_finished = rondo_gather_is_finished(g->gather);
+  bool was_closed = g->is_closed;
   struct rondo_shared_bytes *bytes = rondo_gather_finish(g->gather, now_ns);
   if (bytes)
     g->roster = rondo_roster_decode(bytes);
   rondo_shared_bytes_put(bytes);
-  return !was_finished && rondo_gather_is_finished(g->gather);
+  g->is_closed = rondo_gather_is_finished(g->gather);
+  return g->is_closed && !was_closed;
 }
 
 static uint64_t members_gather_due(const void *gather) {
@@ -84,9 +102,9 @@ static uint64_t members_gather_due(const void *gather) {
   return rondo_gather_due(g->gather);
 }
 
-static uint64_t members_gather_first(const void *gather) {
+static uint32_t members_gather_place(const void *gather, uint64_t who) {
   const struct members_gather *g = gather;
-  return g->roster ? rondo_gather_first(g->gather) : 0;
+  return g->roster ? rondo_gather_place(g->gather, who) : RONDO_ROSTER_NOBODY;
 }
 
 static struct rondo_shared_bytes *members_gather_part(void *gather, uint32_t index) {
@@ -105,6 +123,31 @@ static struct rondo_shared_bytes *members_gather_remind(const void *gather) {
   return rondo_gather_remind(g->gather);
 }
 
+// A process is asked for its news until there are none.
+static struct rondo_shared_bytes *members_gather_news(void *gather, uint64_t who) {
+  struct members_gather *g = gather;
+  bool has_news = g->is_cancelled && g->told != who;
+  g->told = who;
+  return has_news ? rondo_gather_remind(g->gather) : NULL;
+}
+
+struct cancellation {
+  const char *text;
+  bool is_done;
+};
+
+static void members_gather_cancel(void *gather, void *arg) {
+  struct members_gather *g = gather;
+  struct cancellation *c = arg;
+  c->is_done = rondo_gather_cancel(g->gather, c->text);
+  g->is_cancelled |= c->is_done;
+}
+
+bool rondo_members_cancel(const struct rondo_job_key *job, const char *text) {
+  struct cancellation c = {.text = text};
+  return rondo_root_call(job, &rondo_members_gatherer, members_gather_cancel, &c) && c.is_done;
+}
+
 static uint32_t members_gather_rank_count(const void *gather) {
   const struct members_gather *g = gather;
   return rondo_gather_rank_count(g->gather);
@@ -116,8 +159,9 @@ const struct rondo_root_gatherer rondo_members_gatherer = {.create = members_gat
                                                            .lose = members_gather_lose,
                                                            .finish = members_gather_finish,
                                                            .due = members_gather_due,
-                                                           .first = members_gather_first,
+                                                           .place = members_gather_place,
                                                            .part = members_gather_part,
                                                            .missing = members_gather_missing,
                                                            .remind = members_gather_remind,
-                                                           .rank_count = members_gather_rank_count};
+                                                           .rank_count = members_gather_rank_count,
+                                                           .news = members_gather_news};

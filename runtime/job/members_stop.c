@@ -70,7 +70,7 @@ static void stop_leave_root(struct rondo_members *m) {
   LIST_REMOVE(m, listed);
   pthread_mutex_unlock(&all_lock);
   if (m->ends_root)
-    rondo_root_leave(rondo_mesh_key(m->mesh));
+    m->ends_root = rondo_root_leave(rondo_mesh_key(m->mesh));
 }
 
 // True if the stage is over; begins the next one. Peers get their messages before they know that

@@ -7,9 +7,9 @@
 
 const char *rondo_membership_type_name(uint8_t type) {
   static const char *const names[RONDO_MEMBERSHIP_TYPES] = {
-      "none",   "join",    "joined",  "rejected", "roster",   "epoch",
-      "ack",    "fetch",   "report",  "watch",    "verdict",  "probe",
-      "answer", "prepare", "promise", "propose",  "accepted", "refused"};
+      "none",    "join",    "joined",   "rejected", "roster", "epoch",   "ack",
+      "fetch",   "report",  "watch",    "verdict",  "probe",  "answer",  "prepare",
+      "promise", "propose", "accepted", "refused",  "enter",  "admitted"};
   return type < RONDO_MEMBERSHIP_TYPES ? names[type] : "unknown";
 }
 
@@ -158,7 +158,7 @@ bool rondo_membership_message_decode(const void *bytes, size_t size,
   out->type = rondo_wire_get_u8(&r);
   out->epoch = rondo_wire_get_u32(&r);
   if (size > RONDO_MEMBERSHIP_MESSAGE_BYTES || out->type < RONDO_MEMBERSHIP_ROSTER ||
-      out->type >= RONDO_MEMBERSHIP_TYPES || out->epoch > RONDO_EPOCH_MAX_NUMBER)
+      out->type > RONDO_MEMBERSHIP_REFUSED || out->epoch > RONDO_EPOCH_MAX_NUMBER)
     r.bad = 1;
   else
     body_read(&r, out);
@@ -200,6 +200,26 @@ bool rondo_membership_joined_decode(const void *bytes, size_t size, struct rondo
   rondo_wire_get_text(&r, out->text, sizeof out->text);
   return (type == RONDO_MEMBERSHIP_JOINED || type == RONDO_MEMBERSHIP_REJECTED) && epoch == 0 &&
          rondo_wire_is_done(&r);
+}
+
+bool rondo_membership_enter_decode(const void *bytes, size_t size, struct rondo_enter *out) {
+  struct rondo_wire_reader r = {bytes, size, 0};
+  uint8_t type = rondo_wire_get_u8(&r);
+  uint32_t epoch = rondo_wire_get_u32(&r);
+  out->who = rondo_wire_get_u64(&r);
+  rondo_wire_get_text(&r, out->text, sizeof out->text);
+  return type == RONDO_MEMBERSHIP_ENTER && epoch == 0 && rondo_wire_is_done(&r) && out->who;
+}
+
+bool rondo_membership_admitted_decode(const void *bytes, size_t size, struct rondo_admitted *out) {
+  struct rondo_wire_reader r = {bytes, size, 0};
+  uint8_t type = rondo_wire_get_u8(&r);
+  uint32_t epoch = rondo_wire_get_u32(&r);
+  out->rank = rondo_wire_get_u32(&r);
+  out->rank_count = rondo_wire_get_u32(&r);
+  rondo_wire_get(&r, out->id, sizeof out->id);
+  return type == RONDO_MEMBERSHIP_ADMITTED && epoch == 0 && rondo_wire_is_done(&r) &&
+         out->rank < out->rank_count && out->rank_count <= RONDO_MAX_RANKS;
 }
 
 void rondo_membership_report_next(struct rondo_wire_reader *body, struct rondo_report_item *out) {
@@ -412,5 +432,22 @@ struct rondo_shared_bytes *rondo_membership_joined_encode(uint8_t type,
   rondo_wire_put_u32(&w, joined->joined_count);
   rondo_wire_put_u32(&w, joined->rank_count);
   rondo_wire_put_text(&w, joined->text);
+  return writer_share(&w);
+}
+
+struct rondo_shared_bytes *rondo_membership_enter_encode(const struct rondo_enter *enter) {
+  uint8_t bytes[HEAD_BYTES + 8 + 1 + RONDO_WIRE_TEXT_BYTES];
+  struct rondo_wire_writer w = writer_begin(bytes, sizeof bytes, RONDO_MEMBERSHIP_ENTER, 0);
+  rondo_wire_put_u64(&w, enter->who);
+  rondo_wire_put_text(&w, enter->text);
+  return writer_share(&w);
+}
+
+struct rondo_shared_bytes *rondo_membership_admitted_encode(const struct rondo_admitted *admitted) {
+  uint8_t bytes[HEAD_BYTES + 8 + RONDO_SEALED_ID_BYTES];
+  struct rondo_wire_writer w = writer_begin(bytes, sizeof bytes, RONDO_MEMBERSHIP_ADMITTED, 0);
+  rondo_wire_put_u32(&w, admitted->rank);
+  rondo_wire_put_u32(&w, admitted->rank_count);
+  rondo_wire_put(&w, admitted->id, sizeof admitted->id);
   return writer_share(&w);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "runtime/job/epoch.h"
+#include "runtime/net/job_address.h"
 #include "runtime/net/wire.h"
 
 #define RONDO_MEMBERSHIP_MESSAGE_BYTES 66000u // longest message
@@ -38,6 +39,8 @@ enum rondo_membership_type {
   RONDO_MEMBERSHIP_PROPOSE = 15,  // to who votes: accept this change
   RONDO_MEMBERSHIP_ACCEPTED = 16, // the record of the change is kept
   RONDO_MEMBERSHIP_REFUSED = 17,  // a higher ballot was promised, or the voter cannot keep records
+  RONDO_MEMBERSHIP_ENTER = 18,    // to the root of an admission: the sender asks to join
+  RONDO_MEMBERSHIP_ADMITTED = 19, // from there: it has been admitted, to which job
   RONDO_MEMBERSHIP_TYPES
 };
 
@@ -112,11 +115,25 @@ struct rondo_joined {
   char text[RONDO_MEMBERSHIP_TEXT_BYTES]; // JOINED: the missing ranks; REJECTED: why
 };
 
+// ENTER: a newcomer.
+struct rondo_enter {
+  uint64_t who;                           // as in struct rondo_join
+  char text[RONDO_MEMBERSHIP_TEXT_BYTES]; // host and process, for the log
+};
+
+// ADMITTED: which job a newcomer is to join, and as which rank.
+struct rondo_admitted {
+  uint32_t rank, rank_count;
+  uint8_t id[RONDO_SEALED_ID_BYTES];
+};
+
 // Reads a message. False if it is malformed. Reports and changes in `body` have been checked too.
 bool rondo_membership_message_decode(const void *bytes, size_t size,
                                      struct rondo_membership_message *out);
 bool rondo_membership_join_decode(const void *bytes, size_t size, struct rondo_join *out);
 bool rondo_membership_joined_decode(const void *bytes, size_t size, struct rondo_joined *out);
+bool rondo_membership_enter_decode(const void *bytes, size_t size, struct rondo_enter *out);
+bool rondo_membership_admitted_decode(const void *bytes, size_t size, struct rondo_admitted *out);
 
 // Reads the next item of a report's body, or the next change of another's. The message was decoded,
 // so there are `count` of them. A change has one reference; null without memory.
@@ -149,6 +166,9 @@ struct rondo_shared_bytes *rondo_membership_join_encode(const struct rondo_join 
                                                         const struct rondo_rank_range *ranges);
 struct rondo_shared_bytes *rondo_membership_joined_encode(uint8_t type,
                                                           const struct rondo_joined *joined);
+
+struct rondo_shared_bytes *rondo_membership_enter_encode(const struct rondo_enter *enter);
+struct rondo_shared_bytes *rondo_membership_admitted_encode(const struct rondo_admitted *admitted);
 
 const char *rondo_membership_type_name(uint8_t type);
 

@@ -110,14 +110,19 @@ void rondo_membership_adopt_roster(struct rondo_membership *m, struct rondo_rost
 
 void rondo_membership_on_roster(struct rondo_membership *m, uint32_t from,
                                 const struct rondo_membership_message *message) {
-  (void)from;
   if (m->epoch)
     return;
   struct rondo_roster *roster = membership_find_roster(m, message->digest);
   if (!roster)
     roster = assembly_add(m, message);
-  if (roster)
-    rondo_membership_adopt_roster(m, roster);
+  if (!roster)
+    return;
+  rondo_membership_adopt_roster(m, roster);
+  // The root has seen a process go that may have had the roster alone: see whether the coordinator
+  // is there, as nobody else might.
+  if (from == RONDO_MEMBERSHIP_ROOT && m->phase == RONDO_MEMBERSHIP_RUNS &&
+      m->epoch->order[0] != m->self)
+    rondo_membership_fetch(m, m->epoch->order[0], 1);
 }
 
 // -------------------------------------------------------------- asking for epochs ---

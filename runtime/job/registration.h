@@ -12,10 +12,15 @@
 struct rondo_communicator;
 struct rondo_plan;
 
-// The application's ids and the ids of communicators' calls are separate spaces. A collective is
-// named by its id and the space of that id. The third space has the keys of communicators, which
-// name no collective.
-enum rondo_id_space { RONDO_SPACE_USER = 0, RONDO_SPACE_COMM = 1, RONDO_SPACE_KEY = 2 };
+// The application's ids, the ids of communicators' calls and those of votes (runtime/rank/vote.h)
+// are separate spaces. A collective is named by its id and the space of that id. The last space has
+// the keys of communicators, which name no collective.
+enum rondo_id_space {
+  RONDO_SPACE_USER = 0,
+  RONDO_SPACE_COMM = 1,
+  RONDO_SPACE_VOTE = 2,
+  RONDO_SPACE_KEY = 3
+};
 
 struct rondo_id {
   uint64_t number;

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,38 @@ int rondo_job_address_read(const struct rondo_config *cfg, struct rondo_job_addr
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "init: the id is malformed, or of another launcher's job");
   return RONDO_SUCCESS;
+}
+
+static_assert(RONDO_SEALED_ID_BYTES == crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES +
+                                           sizeof(struct rondo_unique_id),
+              "a sealed id");
+
+// A job's key has a use of its own; ids are sealed with a key derived from it.
+static void seal_key(const struct rondo_job_key *key, uint8_t out[crypto_secretbox_KEYBYTES]) {
+  rondo_handshake_digest("rondo sealed id", key->key, sizeof key->key, out,
+                         crypto_secretbox_KEYBYTES);
+}
+
+void rondo_unique_id_seal(const struct rondo_job_key *key, const struct rondo_unique_id *id,
+                          uint8_t sealed[RONDO_SEALED_ID_BYTES]) {
+  uint8_t secret[crypto_secretbox_KEYBYTES];
+  seal_key(key, secret);
+  randombytes_buf(sealed, crypto_secretbox_NONCEBYTES);
+  (void)crypto_secretbox_easy(sealed + crypto_secretbox_NONCEBYTES, id->bytes, sizeof id->bytes,
+                              sealed, secret); // never fails
+  sodium_memzero(secret, sizeof secret);
+}
+
+bool rondo_unique_id_unseal(const struct rondo_job_key *key,
+                            const uint8_t sealed[RONDO_SEALED_ID_BYTES],
+                            struct rondo_unique_id *id) {
+  uint8_t secret[crypto_secretbox_KEYBYTES];
+  seal_key(key, secret);
+  bool is_ours =
+      crypto_secretbox_open_easy(id->bytes, sealed + crypto_secretbox_NONCEBYTES,
+                                 sizeof id->bytes + crypto_secretbox_MACBYTES, sealed, secret) == 0;
+  sodium_memzero(secret, sizeof secret);
+  return is_ours;
 }
 
 void rondo_job_address_make_secret(struct rondo_job_address *job) {

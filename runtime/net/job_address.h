@@ -35,6 +35,16 @@ void rondo_job_address_write_root(const struct rondo_job_key *key, const uint8_t
                                   const struct rondo_wire_address *addresses, uint32_t count,
                                   struct rondo_unique_id *id);
 
+// An id that only those can read who know the secret of a job: for sending an id where frames are
+// not encrypted.
+#define RONDO_SEALED_ID_BYTES 168u // nonce, tag and id
+void rondo_unique_id_seal(const struct rondo_job_key *key, const struct rondo_unique_id *id,
+                          uint8_t sealed[RONDO_SEALED_ID_BYTES]);
+// False if it was not sealed with this key.
+bool rondo_unique_id_unseal(const struct rondo_job_key *key,
+                            const uint8_t sealed[RONDO_SEALED_ID_BYTES],
+                            struct rondo_unique_id *id);
+
 // Makes a random secret for a job that uses PMIx, unless it has one.
 void rondo_job_address_make_secret(struct rondo_job_address *job);
 // Makes the id that the process with the root publishes. It has no secret if the job has one.

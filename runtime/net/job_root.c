@@ -15,7 +15,7 @@
 #define LEAVE_NS UINT64_C(1000000000)
 #define TEXT_BYTES 256u
 
-// GATHERING until the roster is made, MADE until it was given to the process of the lowest rank.
+// GATHERING until the roster is made, MADE until it was given to a process.
 enum phase { GATHERING, MADE, GIVEN, LEAVING };
 
 // A process that has connected.
@@ -24,6 +24,7 @@ struct member {
   struct rondo_root *root;
   struct rondo_channel *channel;
   uint64_t who; // 0: it has not joined
+  bool was_given, has_roster, is_dismissed;
 };
 
 struct rondo_root {
@@ -37,6 +38,7 @@ struct rondo_root {
   void *gather;
   uint64_t join_timeout_ns;
   int phase;
+  bool is_cancelled; // a call has ended the gathering: stays to reject those that come late
   LIST_HEAD(, member) members;
   struct event deadline, reminder;
   uint64_t reminder_ns;
@@ -102,17 +104,54 @@ static void member_send(struct member *m, struct rondo_shared_bytes *bytes) {
                      bytes ? rondo_channel_out_create(RONDO_WIRE_MEMBERSHIP, bytes) : NULL);
 }
 
-// The roster comes to the others from the first process, which gets it here.
-static void member_dismiss(struct member *m) {
+static uint32_t member_place(const struct member *m) {
+  return m->who ? m->root->gatherer->place(m->root->gather, m->who) : UINT32_MAX;
+}
+
+// The process of the lowest rank that is in the roster and may not have it; null: all have it.
+static struct member *root_find_next(const struct rondo_root *root) {
+  struct member *m;
+  struct member *next = NULL;
+  LIST_FOREACH (m, &root->members, listed)
+    if (!m->has_roster && member_place(m) != UINT32_MAX &&
+        (!next || member_place(m) < member_place(next)))
+      next = m;
+  return next;
+}
+
+// The roster comes to the others from the process that gets it here.
+static void member_give(struct member *m) {
   struct rondo_root *root = m->root;
   struct rondo_shared_bytes *part;
-  if (m->who && m->who == root->gatherer->first(root->gather)) {
-    for (uint32_t i = 0; (part = root->gatherer->part(root->gather, i)); i++)
-      member_send(m, part);
+  if (m->was_given)
+    return;
+  m->was_given = true;
+  for (uint32_t i = 0; (part = root->gatherer->part(root->gather, i)); i++)
+    member_send(m, part);
+  if (root->phase == MADE)
     root->phase = GIVEN;
-  }
-  if (m->who)
+}
+
+// Needs no process any more once none is without the roster.
+static void root_dismiss(struct rondo_root *root) {
+  struct member *m;
+  if (root->phase == GATHERING || root_find_next(root))
+    return;
+  LIST_FOREACH (m, &root->members, listed) {
+    if (!m->who || m->is_dismissed)
+      continue;
+    m->is_dismissed = true;
     rondo_channel_send_bytes(m->channel, RONDO_WIRE_BYE, NULL, 0);
+  }
+}
+
+// Gives the roster to the first process that may be without it: at first, and after a process was
+// lost, which may have been the only one with the roster.
+static void root_give(struct rondo_root *root) {
+  struct member *next = root_find_next(root);
+  if (next)
+    member_give(next);
+  root_dismiss(root);
 }
 
 // True while a process has not read all that the root has sent to it.
@@ -126,7 +165,6 @@ static bool root_is_busy(const struct rondo_root *root) {
 
 static void root_close_gathering(struct rondo_root *root) {
   char text[TEXT_BYTES];
-  struct member *m;
   uint32_t ranks = root->gatherer->rank_count(root->gather);
   uint32_t missing = root->gatherer->missing(root->gather, text, sizeof text);
   if (missing)
@@ -136,9 +174,8 @@ static void root_close_gathering(struct rondo_root *root) {
   rondo_event_loop_timer_set(&root->deadline, root->join_timeout_ns); // for those that come late
   evtimer_del(&root->reminder);
   if (root->phase == GATHERING)
-    root->phase = root->gatherer->first(root->gather) ? MADE : GIVEN;
-  LIST_FOREACH (m, &root->members, listed)
-    member_dismiss(m);
+    root->phase = root_find_next(root) ? MADE : GIVEN;
+  root_give(root);
 }
 
 // Sets the timer after the first process has joined.
@@ -190,6 +227,13 @@ static void root_begin_gathering(struct rondo_root *root) {
   rondo_event_loop_timer_set(&root->reminder, root->reminder_ns);
 }
 
+// A process has joined again after the roster was made: what was sent to it may be lost.
+static void member_on_return(struct member *m) {
+  if (root_find_next(m->root) == m)
+    member_give(m);
+  root_dismiss(m->root);
+}
+
 static void member_on_join(struct member *m, struct rondo_channel_frame *frame) {
   struct rondo_root *root = m->root;
   uint64_t now_ns = rondo_now_ns();
@@ -210,13 +254,20 @@ static void member_on_join(struct member *m, struct rondo_channel_frame *frame) 
   if (root->gatherer->finish(root->gather, now_ns))
     root_close_gathering(root);
   else if (root->phase != GATHERING)
-    member_dismiss(m);
+    member_on_return(m);
+}
+
+static void member_on_roster(struct member *m) {
+  m->has_roster = true;
+  root_dismiss(m->root);
 }
 
 static void member_on_frame(void *owner, struct rondo_channel *c,
                             struct rondo_channel_frame *frame) {
   if (frame->wire.head.type == RONDO_WIRE_MEMBERSHIP)
     member_on_join(owner, frame);
+  else if (frame->wire.head.type == RONDO_WIRE_BYE && !frame->wire.head.size)
+    member_on_roster(owner);
   else
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
 }
@@ -238,7 +289,10 @@ static void member_on_closed(void *owner, struct rondo_channel *c, int how, cons
     rondo_log(RONDO_LOG_INFO, "root: a process that was joining is gone: %s", why);
     root->gatherer->lose(root->gather, m->who);
   }
+  bool is_missed = root->phase >= GIVEN && member_place(m) != UINT32_MAX;
   member_free(m);
+  if (is_missed)
+    root_give(root);
   if (root->phase == LEAVING && !root_is_busy(root))
     root_free(root);
 }
@@ -332,10 +386,12 @@ void rondo_root_counters(const struct rondo_job_key *job, struct rondo_mesh_coun
   pthread_mutex_unlock(&roots_lock);
 }
 
-void rondo_root_leave(const struct rondo_job_key *job) {
+bool rondo_root_leave(const struct rondo_job_key *job) {
   struct rondo_root *root = root_find(job);
-  if (!root || root->phase == LEAVING)
-    return;
+  if (!root || root->is_cancelled)
+    return false;
+  if (root->phase == LEAVING)
+    return true;
   struct member *m;
   if (root->phase <= MADE) // nobody waits for this root any more
     LIST_FOREACH (m, &root->members, listed)
@@ -343,8 +399,93 @@ void rondo_root_leave(const struct rondo_job_key *job) {
   root->phase = LEAVING;
   if (!root_is_busy(root)) {
     root_free(root);
-    return;
+    return true;
   }
   evtimer_del(&root->reminder);
   rondo_event_loop_timer_set(&root->deadline, LEAVE_NS);
+  return true;
+}
+
+// --------------------------------------------------------- calls of other threads ---
+
+struct root_call {
+  struct rondo_event_loop_task task;
+  const struct rondo_job_key *job;
+  const struct rondo_root_gatherer *gatherer; // null: end the root
+  void (*call)(void *gather, void *arg);
+  void *arg;
+  bool is_found, is_done; // is_done: guarded by `calls_lock`
+};
+
+static pthread_mutex_t calls_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t calls_done = PTHREAD_COND_INITIALIZER;
+
+static void calls_forked(void) {
+  calls_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  calls_done = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+RONDO_ON_FORK(calls_forked)
+
+// Tells the processes that are connected what has changed for them.
+static void root_send_news(struct rondo_root *root) {
+  struct member *m;
+  struct rondo_shared_bytes *bytes;
+  LIST_FOREACH (m, &root->members, listed)
+    while (m->who && (bytes = root->gatherer->news(root->gather, m->who)))
+      member_send(m, bytes);
+  // One that nobody joins by a roster is valid while it is used.
+  if (root->phase == GATHERING && !root->gatherer->rank_count(root->gather))
+    rondo_event_loop_timer_set(&root->deadline, UNUSED_FACTOR * root->join_timeout_ns);
+}
+
+static void call_execute(struct root_call *c) {
+  struct rondo_root *root = root_find(c->job);
+  if (!c->gatherer) {
+    (void)rondo_root_leave(c->job);
+    return;
+  }
+  if (!root || root->gatherer != c->gatherer || root->phase == LEAVING)
+    return;
+  c->is_found = true;
+  c->call(root->gather, c->arg);
+  root_send_news(root);
+  if (root->phase != GATHERING || !root->gatherer->finish(root->gather, rondo_now_ns()))
+    return;
+  root->is_cancelled = true;
+  root_close_gathering(root);
+}
+
+static void call_on_task(void *arg) {
+  struct root_call *c = arg;
+  call_execute(c);
+  pthread_mutex_lock(&calls_lock);
+  c->is_done = true;
+  pthread_cond_broadcast(&calls_done);
+  pthread_mutex_unlock(&calls_lock);
+}
+
+static void call_await(struct root_call *c) {
+  struct rondo_event_loop *loop = rondo_root_is_here(c->job) ? rondo_event_loop_get() : NULL;
+  if (!loop)
+    return; // without a control thread there is no root
+  c->task.call = call_on_task;
+  c->task.arg = c;
+  rondo_event_loop_post(loop, &c->task);
+  pthread_mutex_lock(&calls_lock);
+  while (!c->is_done)
+    pthread_cond_wait(&calls_done, &calls_lock);
+  pthread_mutex_unlock(&calls_lock);
+  rondo_event_loop_put(loop);
+}
+
+bool rondo_root_call(const struct rondo_job_key *job, const struct rondo_root_gatherer *gatherer,
+                     void (*call)(void *gather, void *arg), void *arg) {
+  struct root_call c = {.job = job, .gatherer = gatherer, .call = call, .arg = arg};
+  call_await(&c);
+  return c.is_found;
+}
+
+void rondo_root_close(const struct rondo_job_key *job) {
+  struct root_call c = {.job = job};
+  call_await(&c);
 }

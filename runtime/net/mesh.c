@@ -208,6 +208,7 @@ bool rondo_mesh_meet(struct rondo_mesh *mesh, uint32_t self,
   pthread_mutex_lock(&mesh->lock);
   mesh->process_count = topology->process_count;
   pthread_mutex_unlock(&mesh->lock);
+  rondo_mesh_join_confirm(mesh);
   rondo_mesh_peer_accept_early(mesh);
   return true;
 }

@@ -34,6 +34,11 @@ static void root_on_opened(void *owner, struct rondo_channel *c) {
   mesh->had_root = 1;
   mesh->root_dial.channel = NULL;
   rondo_channel_count(&mesh->counters.connected, 1);
+  if (mesh->process_count) { // the roster has come
+    mesh->root = NULL;
+    rondo_channel_close(c);
+    return;
+  }
   mesh->events.waits(mesh->arg, "some ranks are missing; the root has not named them yet");
   while (!STAILQ_EMPTY(&mesh->root_queue)) {
     struct rondo_channel_out *out = STAILQ_FIRST(&mesh->root_queue);
@@ -47,7 +52,7 @@ static void root_on_frame(void *owner, struct rondo_channel *c, struct rondo_cha
   if (frame->wire.head.type == RONDO_WIRE_MEMBERSHIP) {
     mesh->events.control(mesh->arg, RONDO_MESH_ROOT, frame->wire.payload, frame->wire.head.size);
   } else if (frame->wire.head.type == RONDO_WIRE_BYE && !frame->wire.head.size) {
-    mesh->root = NULL; // it has made the roster, which comes from another process
+    mesh->root = NULL; // all processes have the roster, or there will be none
     rondo_channel_close(c);
     if (mesh->is_hurried && !mesh->process_count) // it may not have read that this process leaves
       mesh->events.cut(mesh->arg, RONDO_MESH_ROOT, false, "the root has made the roster");
@@ -164,6 +169,11 @@ void rondo_mesh_join_send(struct rondo_mesh *mesh, struct rondo_channel_out *out
   root_drop_queue(mesh); // a JOIN says all that those before it have said
   STAILQ_INSERT_TAIL(&mesh->root_queue, out, queued);
   root_dial(mesh);
+}
+
+void rondo_mesh_join_confirm(struct rondo_mesh *mesh) {
+  if (mesh->root)
+    rondo_channel_send_bytes(mesh->root, RONDO_WIRE_BYE, NULL, 0);
 }
 
 void rondo_mesh_hurry(struct rondo_mesh *mesh) {

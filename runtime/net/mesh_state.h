@@ -170,6 +170,8 @@ int rondo_mesh_join_prepare(struct rondo_mesh *mesh);
 void rondo_mesh_join_begin(struct rondo_mesh *mesh);
 void rondo_mesh_join_end(struct rondo_mesh *mesh);
 void rondo_mesh_join_send(struct rondo_mesh *mesh, struct rondo_channel_out *out);
+// Tells the root that the roster has come.
+void rondo_mesh_join_confirm(struct rondo_mesh *mesh);
 
 // mesh_peer.c
 // Refuses a connection of a process with which this process makes or closes one itself.

@@ -13,7 +13,7 @@
 #include "runtime/net/topology.h"
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 12u
+#define RONDO_WIRE_VERSION 13u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u
@@ -36,8 +36,9 @@ enum rondo_wire_type {
   RONDO_WIRE_MEMBERSHIP = 16, // to root and peers: a message of membership (runtime/job)
   RONDO_WIRE_FLUSH = 17,      // between peers: asks for a FLUSHED with the same number
   RONDO_WIRE_FLUSHED = 18,    // all that the receiver has sent before the FLUSH has been read
-  RONDO_WIRE_BYE = 19,        // the sender's last frame; the receiver closes the connection
-  RONDO_WIRE_MESSAGE = 20,    // between peers: a message of the mesh's user
+  // The sender's last frame. The receiver closes the connection; the root, only after its own BYE.
+  RONDO_WIRE_BYE = 19,
+  RONDO_WIRE_MESSAGE = 20, // between peers: a message of the mesh's user
   // Between peers, on a connection that is to be closed (runtime/net/mesh_close.c).
   RONDO_WIRE_CLOSE = 21, // asks; the sender's last frame there, except a CLOSED
   RONDO_WIRE_CLOSED = 22 // answers; the sender's last frame there

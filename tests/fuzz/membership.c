@@ -1,5 +1,7 @@
 // Membership reads or refuses every message and every log. A core never reads past the end of what
 // its peers send. The first byte says what the input is.
+#include "runtime/job/admission.h"
+#include "runtime/job/ballot.h"
 #include "runtime/job/epoch_log.h"
 #include "runtime/job/gather.h"
 #include "runtime/job/membership.h"
@@ -10,10 +12,48 @@
 
 static const uint8_t job[16] = "a job of tests";
 
+// The messages of newcomers, and a ballot, of which the rest is zero.
+static void read_newcomers(const uint8_t *data, size_t size) {
+  struct rondo_enter enter;
+  struct rondo_admitted admitted;
+  struct rondo_ballot ballot;
+  uint8_t bytes[RONDO_BALLOT_BYTES] = {0};
+  uint8_t again[RONDO_BALLOT_BYTES];
+  if (rondo_membership_enter_decode(data, size, &enter))
+    RONDO_FUZZ_CHECK(enter.who && memchr(enter.text, '\0', sizeof enter.text));
+  if (rondo_membership_admitted_decode(data, size, &admitted))
+    RONDO_FUZZ_CHECK(admitted.rank < admitted.rank_count);
+  memcpy(bytes, data, size < sizeof bytes ? size : sizeof bytes);
+  if (!rondo_ballot_decode(bytes, &ballot))
+    return;
+  RONDO_FUZZ_CHECK(memchr(ballot.text, '\0', sizeof ballot.text) != NULL);
+  rondo_ballot_encode(&ballot, again);
+  RONDO_FUZZ_CHECK(rondo_ballot_decode(again, &ballot));
+}
+
+// Newcomers ask with any bytes, are reserved, admitted and put back.
+static void drive_admission(const uint8_t *data, size_t size) {
+  const struct rondo_admitted first = {.rank = 1, .rank_count = 9};
+  struct rondo_admission *a = rondo_admission_create();
+  for (size_t at = 0; at < size && at < 32; at++) {
+    uint64_t who = 0;
+    rondo_shared_bytes_put(rondo_admission_receive(a, data + at, size - at, &who));
+    if (at % 3 == 0 && rondo_admission_reserve(a, 1))
+      rondo_admission_admit(a, &first);
+    rondo_shared_bytes_put(rondo_admission_news(a, who));
+    if (at % 4 == 0)
+      rondo_admission_lose(a, who);
+    if (at % 5 == 0)
+      rondo_admission_settle(a, at % 2);
+  }
+  rondo_admission_destroy(a);
+}
+
 static void read_message(const uint8_t *data, size_t size) {
   struct rondo_membership_message m;
   struct rondo_join join;
   struct rondo_joined joined;
+  read_newcomers(data, size);
   (void)rondo_membership_joined_decode(data, size, &joined);
   (void)rondo_membership_join_decode(data, size, &join);
   if (!rondo_membership_message_decode(data, size, &m))
@@ -143,6 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rondo_shared_bytes_put(rondo_gather_receive(g, in.data, in.size, S));
     rondo_shared_bytes_put(rondo_gather_finish(g, 3 * S));
     rondo_gather_destroy(g);
+    drive_admission(in.data, in.size);
     break;
   }
   default:

@@ -534,14 +534,70 @@ static void stopping_without_a_root_is_bounded(void **state) {
   rondo_test_reap(&p, 1);
 }
 
+// On the control thread: the process does nothing more.
+static void stand_still(void *arg) {
+  rondo_test_child_say(arg);
+  for (;;)
+    pause();
+}
+
+static void await_sent(struct rondo_members *mesh, uint64_t frames) {
+  struct rondo_mesh_counters c;
+  do {
+    (void)poll(NULL, 0, 1);
+    rondo_mesh_counters(rondo_members_mesh(mesh), &c);
+  } while (c.sent < frames);
+}
+
+// The last child has rank 0. It joins, and reads nothing after that: the roster goes to it and no
+// further. The root is in the first child.
+static void outlive_first(struct rondo_test_child *child) {
+  struct received t = {0};
+  struct rondo_config cfg = config_of(child);
+  cfg.rank = (child->rank + 1) % child->count;
+  cfg.id = rondo_test_child_id(child, &cfg);
+  if (cfg.rank) // until rank 0 stands still
+    rondo_test_child_receive(child);
+  struct rondo_members *mesh = start(child, &cfg, &t);
+  await_sent(mesh, 3);
+  if (!cfg.rank) {
+    RONDO_CHILD_CHECK(rondo_members_calls->after(mesh, 0, stand_still, child) == RONDO_SUCCESS);
+    for (;;)
+      pause();
+  }
+  if (child->rank == 0) {
+    struct rondo_mesh_counters c;
+    do { // until all have joined: the root makes the roster before it sees that rank 0 has gone
+      (void)poll(NULL, 0, 1);
+      rondo_root_counters(rondo_mesh_key(rondo_members_mesh(mesh)), &c);
+    } while (c.received < 3 * child->count);
+    rondo_test_child_say(child);
+  }
+  // Well before it asks the root again (JOIN_PAUSE_NS).
+  RONDO_CHILD_CHECK(rondo_members_await(mesh, INT64_C(7000000000)) == RONDO_SUCCESS);
+  await_bits(&t, 1);
+  RONDO_CHILD_CHECK(t.lost_bits == 1 && t.reasons == 1u << RONDO_LOST_DIED);
+  leave_together(child, mesh);
+}
+
+static void the_roster_outlives_its_first_receiver(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 4, outlive_first, NULL);
+  rondo_test_pass_id(&p);
+  rondo_test_receive(&p, 3);
+  for (uint32_t r = 0; r < 3; r++)
+    rondo_test_say(&p, r);
+  rondo_test_receive(&p, 0);
+  assert_int_equal(kill(p.pids[3], SIGKILL), 0);
+  let_go(&p, 3);
+  rondo_test_reap(&p, 1u << 3);
+}
+
 static void fail_with_root(struct rondo_test_child *child) {
   struct received t = {0};
   struct rondo_members *mesh = start_with_id(child, &t);
-  struct rondo_mesh_counters c;
-  do { // until it has joined, but for the last rank, which nobody starts
-    (void)poll(NULL, 0, 1);
-    rondo_mesh_counters(rondo_members_mesh(mesh), &c);
-  } while (c.sent < 3);
+  await_sent(mesh, 3); // until it has joined, but for the last rank, which nobody starts
   rondo_test_child_say(child);
   if (child->rank == 0)
     for (;;)
@@ -671,6 +727,7 @@ int main(void) {
       RONDO_NAMED_TEST("startup", a_leave_does_not_wait_for_a_root_that_never_comes),
       RONDO_NAMED_TEST("startup", a_job_whose_ranks_have_nothing_to_do_ends_when_all_have_come),
       RONDO_NAMED_TEST("startup", a_killed_process_is_lost_to_all),
+      RONDO_NAMED_TEST("startup", the_roster_outlives_its_first_receiver),
       RONDO_NAMED_TEST("startup", the_job_outlives_its_root),
       RONDO_NAMED_TEST("startup", stopping_without_a_root_is_bounded),
       RONDO_NAMED_TEST("startup", joining_fails_at_once_when_the_root_dies),

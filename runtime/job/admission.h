@@ -1,0 +1,49 @@
+// The newcomers of a running job: processes that ask to join it, until the members admit them.
+// Pure, as gather.h.
+//
+//   rondo_admission_create -> rondo_admission_receive (each ENTER; send the reply)
+//     -> reserve -> admit (send the news) -> settle ... -> rondo_admission_destroy
+//
+// The members vote on how many newcomers they admit (runtime/rank/vote.h). Before the vote the
+// oldest ones are reserved. After it they are admitted: they get the id of the job that they and
+// the members join. If that fails, they wait again, before all that have come later.
+#ifndef RONDO_RUNTIME_JOB_ADMISSION_H
+#define RONDO_RUNTIME_JOB_ADMISSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/job/membership_message.h"
+
+struct rondo_admission;
+
+// Returns null without memory.
+struct rondo_admission *rondo_admission_create(void);
+void rondo_admission_destroy(struct rondo_admission *a);
+
+// Takes a message of a process and writes its number to `who`; 0: it is no newcomer. Returns the
+// reply: JOINED with the number of newcomers that wait, ADMITTED, or REJECTED for a JOIN. Null if
+// the message is malformed, or without memory.
+struct rondo_shared_bytes *rondo_admission_receive(struct rondo_admission *a, const void *bytes,
+                                                   size_t size, uint64_t *who);
+// The connection to a newcomer was cut, and it has no other one.
+void rondo_admission_lose(struct rondo_admission *a, uint64_t who);
+
+// How many newcomers wait and are not reserved.
+uint32_t rondo_admission_pending(const struct rondo_admission *a);
+// Reserves the `count` oldest newcomers that wait, or nobody if there are not as many.
+bool rondo_admission_reserve(struct rondo_admission *a, uint32_t count);
+// Admits those that are reserved: the first one gets the rank `first->rank`.
+void rondo_admission_admit(struct rondo_admission *a, const struct rondo_admitted *first);
+// The members have joined the new job together with those admitted, or not: then these, and those
+// reserved, wait again.
+void rondo_admission_settle(struct rondo_admission *a, bool has_joined);
+// True if a newcomer that is reserved or admitted is gone. Writes who it was to `text`, of
+// RONDO_MEMBERSHIP_TEXT_BYTES.
+bool rondo_admission_has_lost(const struct rondo_admission *a, char *text);
+
+// The ADMITTED that a newcomer has not got yet; null: there is none, or without memory.
+struct rondo_shared_bytes *rondo_admission_news(struct rondo_admission *a, uint64_t who);
+
+#endif // RONDO_RUNTIME_JOB_ADMISSION_H
