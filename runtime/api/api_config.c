@@ -304,10 +304,8 @@ int rondo_config_complete(struct rondo_config *cfg) {
   return status;
 }
 
-int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config *cfg) {
+int rondo_config_for_listening(const struct rondo_config *cfg, struct rondo_config *out) {
   struct rondo_config c = RONDO_CONFIG_INIT;
-  if (!id)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "unique_id_listen: `id` is null");
   int status = cfg ? config_check_version(cfg) : RONDO_SUCCESS;
   if (status != RONDO_SUCCESS)
     return status;
@@ -320,7 +318,17 @@ int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config
   struct rondo_cost_file *file;
   status = config_fill(&c, &file);
   free(file);
-  return status == RONDO_SUCCESS ? rondo_root_listen(&c, &rondo_members_gatherer, id) : status;
+  *out = c;
+  return status;
+}
+
+int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config *cfg) {
+  struct rondo_config completed;
+  if (!id)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "unique_id_listen: `id` is null");
+  int status = rondo_config_for_listening(cfg, &completed);
+  return status == RONDO_SUCCESS ? rondo_root_listen(&completed, &rondo_members_gatherer, id)
+                                 : status;
 }
 
 int rondo_unique_id_create(struct rondo_unique_id *id) {

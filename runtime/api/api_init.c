@@ -10,6 +10,7 @@
 #include "runtime/order/comms.h"
 #include "runtime/rank/describe.h"
 #include "runtime/rank/handles.h"
+#include <rondo/elastic.h>
 
 int rondo_version(void) {
   return RONDO_VERSION_MAJOR * 10000 + RONDO_VERSION_MINOR * 100 + RONDO_VERSION_PATCH;
@@ -46,6 +47,18 @@ int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {
   if (status == RONDO_SUCCESS)
     rondo_report_on_signal();
   return status;
+}
+
+static int rank_describe(const struct rondo_rank *self, uint32_t *rank, uint32_t *rank_count) {
+  if (rank)
+    *rank = self->cfg.rank;
+  if (rank_count)
+    *rank_count = self->cfg.rank_count;
+  return RONDO_SUCCESS;
+}
+
+int rondo_describe_rank(struct rondo_context ctx, uint32_t *rank, uint32_t *rank_count) {
+  RONDO_RETURN_PINNED(ctx, "describe_rank", self, rank_describe(self, rank, rank_count));
 }
 
 static int list_await(struct rondo_context ctx, bool gone, struct rondo_rank_list *list,

@@ -14,4 +14,8 @@ int rondo_model_read(struct rondo_cost_file **file);
 // As rondo_config_complete. Writes also the file, which it has read once, as rondo_model_read does.
 int rondo_config_complete_with_model(struct rondo_config *cfg, struct rondo_cost_file **file);
 
+// Completes the part of a configuration that a process needs to listen for others; `cfg` may be
+// null. Returns as rondo_config_complete.
+int rondo_config_for_listening(const struct rondo_config *cfg, struct rondo_config *out);
+
 #endif // RONDO_RUNTIME_API_API_MODEL_H

@@ -97,6 +97,7 @@ static void rank_free(struct rondo_rank *rank) {
   if (rank->event_fd >= 0)
     close(rank->event_fd);
   pthread_mutex_destroy(&rank->comms_lock);
+  rondo_decline_fini(&rank->decline);
   pthread_cond_destroy(&rank->stream_given);
   pthread_mutex_destroy(&rank->stream_lock);
   rondo_memory_free(rank);
@@ -179,6 +180,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request
   pthread_mutex_init(&rank->stream_lock, NULL);
   pthread_cond_init(&rank->stream_given, NULL);
   pthread_mutex_init(&rank->comms_lock, NULL);
+  rondo_decline_init(&rank->decline);
   rondo_callbacks_init(&rank->callbacks, rank->member.is_manual ? NULL : rank_drive_callbacks,
                        rank);
   int status = daemon_make(rank);

@@ -16,6 +16,7 @@
 #include "daemon/plan/cost_file.h"
 #include "runtime/complete/callbacks.h"
 #include "runtime/job/job.h"
+#include "runtime/rank/decline.h"
 #include "runtime/rank/flight.h"
 #include "runtime/transport/collective_shape.h"
 #include <rondo/rondo.h>
@@ -106,6 +107,7 @@ struct rondo_rank {
   pthread_mutex_t comms_lock;
   struct rondo_comm_end *comms; // guarded by comms_lock
   uint64_t next_comm;
+  struct rondo_decline decline;
 };
 
 // The rank of a member of the job; null for null.

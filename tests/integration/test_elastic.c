@@ -1,0 +1,565 @@
+// Jobs whose members change: processes join and leave, die and are replaced; votes differ, or are
+// not given. Every call returns in bounded time, and every member gets the same answer.
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rondo/elastic.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "tests/support/family.h"
+#include "tests/support/job.h"
+#include "tests/support/named.h"
+
+#define LONG_NS RONDO_TEST_LONG_NS
+#define COUNT 1000u
+#define NEWCOMERS 1u // the place of their id in a family
+
+// The words of a family.
+enum { READY = 0, PENDING = 1, DEAD = 2, DONE = 3, LEFT = 4, AGAIN = 5 };
+
+// --------------------------------------------------------------------- helpers ---
+
+static void pause_briefly(void) {
+  const struct timespec brief = {0, 1000000};
+  nanosleep(&brief, NULL);
+}
+
+static struct rondo_collective enter(struct rondo_context ctx, uint64_t id) {
+  struct rondo_collective_desc d = rondo_all_reduce(id, COUNT, RONDO_INT32, RONDO_SUM);
+  struct rondo_collective coll;
+  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+  return coll;
+}
+
+static void submit(struct rondo_context ctx, struct rondo_collective coll, int32_t *values) {
+  for (uint32_t i = 0; i < COUNT; i++)
+    values[i] = 1;
+  RONDO_MEMBER_STATUS(rondo_run(ctx, coll, values, values, NULL, NULL), RONDO_SUCCESS);
+}
+
+static void expect_sum(struct rondo_context ctx, struct rondo_collective coll,
+                       const int32_t *values, uint32_t ranks) {
+  RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS), RONDO_SUCCESS);
+  for (uint32_t i = 0; i < COUNT; i++)
+    RONDO_MEMBER_TRUE(values[i] == (int32_t)ranks);
+}
+
+// The job of the context has so many ranks, and all of them sum.
+static void sum_over(struct rondo_context ctx, uint64_t id, uint32_t ranks) {
+  int32_t values[COUNT];
+  uint32_t rank = UINT32_MAX;
+  uint32_t count = 0;
+  struct rondo_collective coll = enter(ctx, id);
+  RONDO_MEMBER_STATUS(rondo_describe_rank(ctx, &rank, &count), RONDO_SUCCESS);
+  RONDO_MEMBER_TRUE(count == ranks && rank < count);
+  submit(ctx, coll, values);
+  expect_sum(ctx, coll, values, ranks);
+}
+
+// Called by one member: makes the id of the newcomers.
+static const struct rondo_unique_id *listen_for_newcomers(struct rondo_family *f) {
+  RONDO_MEMBER_STATUS(rondo_grow_listen(&f->ids[NEWCOMERS], &f->cfg), RONDO_SUCCESS);
+  rondo_store_release_u32(&f->has_id[NEWCOMERS], 1);
+  return &f->ids[NEWCOMERS];
+}
+
+static struct rondo_config newcomer_config(struct rondo_family *f) {
+  struct rondo_config cfg = f->cfg;
+  rondo_family_await(&f->has_id[NEWCOMERS], 1);
+  cfg.id = f->ids[NEWCOMERS];
+  return cfg;
+}
+
+static struct rondo_context join(struct rondo_family *f) {
+  struct rondo_config cfg = newcomer_config(f);
+  struct rondo_context ctx;
+  char why[RONDO_REASON_BYTES];
+  RONDO_MEMBER_STATUS(rondo_join(&ctx, &cfg, LONG_NS, why), RONDO_SUCCESS);
+  RONDO_MEMBER_TRUE(!*why);
+  return ctx;
+}
+
+static void await_pending(const struct rondo_unique_id *id, uint32_t wanted) {
+  uint32_t count = UINT32_MAX;
+  for (;;) {
+    RONDO_MEMBER_STATUS(rondo_pending(id, &count), RONDO_SUCCESS);
+    if (count == wanted)
+      return;
+    pause_briefly();
+  }
+}
+
+static struct rondo_context grow(struct rondo_context ctx, const struct rondo_unique_id *id,
+                                 uint32_t newcomers) {
+  struct rondo_context next;
+  char why[RONDO_REASON_BYTES];
+  RONDO_MEMBER_STATUS(rondo_grow(ctx, id, newcomers, LONG_NS, &next, why), RONDO_SUCCESS);
+  return next;
+}
+
+static struct rondo_context shrink(struct rondo_context ctx) {
+  struct rondo_context next;
+  char why[RONDO_REASON_BYTES];
+  RONDO_MEMBER_STATUS(rondo_shrink(ctx, NULL, 0, LONG_NS, &next, why), RONDO_SUCCESS);
+  return next;
+}
+
+static void expect_text(const char *why, const char *part) {
+  if (!strstr(why, part))
+    fprintf(stderr, "\"%s\" is not in \"%s\"\n", part, why);
+  RONDO_MEMBER_TRUE(strstr(why, part) != NULL);
+}
+
+static void run_family(uint32_t processes, void (*member)(struct rondo_family *f, uint32_t rank),
+                       void (*watch)(struct rondo_family *f)) {
+  struct rondo_family *f = rondo_family_create(processes, processes);
+  rondo_family_run(f, member, watch);
+  rondo_family_destroy(f);
+}
+
+// ------------------------------------------------------------ joining, leaving ---
+
+// Rank 2 comes, rank 1 goes. A run of the old job is outstanding during the vote: rank 1 submits it
+// after the vote only, rank 0 before.
+static void come_and_go(struct rondo_family *f, uint32_t rank) {
+  if (rank == 2) {
+    struct rondo_context joined = join(f);
+    sum_over(joined, 2, 3);
+    rondo_family_await(&f->words[LEFT], 1);
+    struct rondo_context rest = shrink(joined);
+    rondo_family_close(joined);
+    sum_over(rest, 3, 2);
+    rondo_family_close(rest);
+    return;
+  }
+  int32_t values[COUNT];
+  struct rondo_context old = rondo_family_open(f, 0, rank, 2);
+  struct rondo_collective coll = enter(old, 1);
+  const struct rondo_unique_id *id = rank == 0 ? listen_for_newcomers(f) : NULL;
+  if (rank == 0)
+    submit(old, coll, values);
+  struct rondo_context next = grow(old, id, 1);
+  sum_over(next, 2, 3);
+  if (rank == 1)
+    submit(old, coll, values);
+  expect_sum(old, coll, values, 2);
+  rondo_family_close(old);
+  if (rank == 1) {
+    rondo_family_close(next);
+    rondo_family_add(&f->words[LEFT]);
+    return;
+  }
+  rondo_family_await(&f->words[LEFT], 1);
+  RONDO_MEMBER_STATUS(rondo_grow_close(id), RONDO_SUCCESS);
+  struct rondo_context rest = shrink(next);
+  rondo_family_close(next);
+  sum_over(rest, 3, 2);
+  rondo_family_close(rest);
+}
+
+static void a_process_joins_and_another_leaves(void **state) {
+  (void)state;
+  run_family(3, come_and_go, NULL);
+}
+
+// A job of one process grows by one again and again; each newcomer is a member at the next vote.
+static void come_one_by_one(struct rondo_family *f, uint32_t rank) {
+  const struct rondo_unique_id *id = NULL;
+  struct rondo_context ctx;
+  if (rank == 0) {
+    struct rondo_config cfg = f->cfg;
+    RONDO_MEMBER_STATUS(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
+    id = listen_for_newcomers(f);
+  } else {
+    rondo_family_await(&f->words[DONE], rank - 1);
+    ctx = join(f);
+    sum_over(ctx, 1, rank + 1);
+  }
+  for (uint32_t ranks = rank + 2; ranks <= f->ranks; ranks++) {
+    if (rank == 0)
+      await_pending(id, 1);
+    struct rondo_context next = grow(ctx, id, 1);
+    rondo_family_close(ctx);
+    ctx = next;
+    sum_over(ctx, 1, ranks);
+    if (rank == 0)
+      rondo_family_add(&f->words[DONE]);
+  }
+  rondo_family_add(&f->words[LEFT]);
+  rondo_family_await(&f->words[LEFT], f->ranks);
+  rondo_family_close(ctx);
+}
+
+static void a_job_grows_one_by_one(void **state) {
+  (void)state;
+  run_family(5, come_one_by_one, NULL);
+}
+
+// Two members exclude the third, which lives on in the old job.
+static void exclude(struct rondo_family *f, uint32_t rank) {
+  static const uint32_t excluded[] = {1};
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  struct rondo_context next;
+  sum_over(ctx, 1, 3);
+  if (rank != 1) {
+    RONDO_MEMBER_STATUS(rondo_shrink(ctx, excluded, 1, LONG_NS, &next, NULL), RONDO_SUCCESS);
+    sum_over(next, 1, 2);
+    rondo_family_close(next);
+  }
+  sum_over(ctx, 2, 3);
+  rondo_family_close(ctx);
+}
+
+static void members_exclude_another_one(void **state) {
+  (void)state;
+  run_family(3, exclude, NULL);
+}
+
+// ------------------------------------------------------------------------ deaths ---
+
+// Rank 2 is killed and rank 3 takes its place. The secret of the old job is of no use any more.
+static void be_replaced(struct rondo_family *f, uint32_t rank) {
+  if (rank == 3) {
+    struct rondo_config cfg = f->cfg;
+    struct rondo_context ctx;
+    rondo_family_await(&f->words[DEAD], 1);
+    cfg.id = f->ids[0];
+    cfg.rank = 2;
+    cfg.rank_count = 3;
+    RONDO_MEMBER_STATUS(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_wait_ready(ctx, LONG_NS, NULL, 0, NULL), RONDO_ERR_PEER);
+    RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+    ctx = join(f);
+    sum_over(ctx, 1, 3);
+    rondo_family_close(ctx);
+    return;
+  }
+  int32_t values[COUNT];
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  const struct rondo_unique_id *id = rank == 1 ? listen_for_newcomers(f) : NULL;
+  struct rondo_collective coll = enter(ctx, 1);
+  submit(ctx, coll, values);
+  expect_sum(ctx, coll, values, 3);
+  rondo_family_add(&f->words[READY]);
+  if (rank == 2)
+    for (;;)
+      pause();
+  submit(ctx, coll, values);
+  RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS), RONDO_ERR_PEER);
+  struct rondo_context next = grow(ctx, id, 1);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+  sum_over(next, 1, 3);
+  rondo_family_close(next);
+}
+
+static void kill_rank_2(struct rondo_family *f) {
+  rondo_family_await(&f->words[READY], 3);
+  kill(f->pids[2], SIGKILL);
+  rondo_family_add(&f->words[DEAD]);
+}
+
+static void a_killed_process_is_replaced(void **state) {
+  (void)state;
+  run_family(4, be_replaced, kill_rank_2);
+}
+
+// Rank 2 never votes and is killed while the others wait for its vote.
+static void vote_without_the_dead(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  sum_over(ctx, 1, 3);
+  rondo_family_add(&f->words[READY]);
+  if (rank == 2)
+    for (;;)
+      pause();
+  struct rondo_context next = shrink(ctx);
+  sum_over(next, 1, 2);
+  rondo_family_close(next);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+}
+
+static void a_death_during_the_vote_leads_to_another_vote(void **state) {
+  (void)state;
+  run_family(3, vote_without_the_dead, kill_rank_2);
+}
+
+// The newcomer of rank 2 is stopped before the vote, and killed once it was admitted. The one of
+// rank 3 comes then, and takes its place in the same vote of the members.
+static void *watch_the_waiting(void *arg) {
+  struct rondo_family *f = arg;
+  await_pending(&f->ids[NEWCOMERS], 0);
+  rondo_family_add(&f->words[AGAIN]);
+  return NULL;
+}
+
+static void admit_the_dying(struct rondo_family *f, uint32_t rank) {
+  if (rank >= 2) {
+    rondo_family_await(&f->words[DEAD], rank == 3);
+    struct rondo_context ctx = join(f);
+    sum_over(ctx, 1, 3);
+    rondo_family_close(ctx);
+    return;
+  }
+  pthread_t watcher;
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 2);
+  const struct rondo_unique_id *id = rank == 0 ? listen_for_newcomers(f) : NULL;
+  if (rank == 0) {
+    await_pending(id, 1);
+    rondo_family_add(&f->words[PENDING]);
+    rondo_family_await(&f->words[READY], 1);
+    RONDO_MEMBER_TRUE(pthread_create(&watcher, NULL, watch_the_waiting, f) == 0);
+  }
+  struct rondo_context next = grow(ctx, id, 1);
+  if (rank == 0)
+    pthread_join(watcher, NULL);
+  sum_over(next, 1, 3);
+  rondo_family_close(next);
+  rondo_family_close(ctx);
+}
+
+static void stop_and_kill_the_newcomer(struct rondo_family *f) {
+  rondo_family_await(&f->words[PENDING], 1);
+  kill(f->pids[2], SIGSTOP);
+  rondo_family_add(&f->words[READY]);
+  rondo_family_await(&f->words[AGAIN], 1);
+  kill(f->pids[2], SIGKILL);
+  rondo_family_add(&f->words[DEAD]);
+}
+
+static void a_newcomer_that_dies_in_the_middle_is_replaced(void **state) {
+  (void)state;
+  run_family(4, admit_the_dying, stop_and_kill_the_newcomer);
+}
+
+// The process that has the id of the newcomers dies: the newcomer gives up, and the members say
+// that nobody passes the id.
+static void lose_the_keeper(struct rondo_family *f, uint32_t rank) {
+  char why[RONDO_REASON_BYTES];
+  struct rondo_context next;
+  if (rank == 3) {
+    struct rondo_config cfg = newcomer_config(f);
+    RONDO_MEMBER_STATUS(rondo_join(&next, &cfg, LONG_NS, why), RONDO_ERR_PEER);
+    expect_text(why, "is gone");
+    return;
+  }
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  sum_over(ctx, 1, 3);
+  if (rank == 2)
+    await_pending(listen_for_newcomers(f), 1);
+  rondo_family_add(&f->words[READY]);
+  if (rank == 2)
+    for (;;)
+      pause();
+  RONDO_MEMBER_STATUS(rondo_grow(ctx, NULL, 1, LONG_NS, &next, why), RONDO_ERR_MISMATCH);
+  expect_text(why, "no member passes the id");
+  next = shrink(ctx);
+  sum_over(next, 1, 2);
+  rondo_family_close(next);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+}
+
+static void without_the_keeper_of_the_id_nobody_is_admitted(void **state) {
+  (void)state;
+  run_family(4, lose_the_keeper, kill_rank_2);
+}
+
+// ----------------------------------------------------------------------- refusals ---
+
+// All members get the error, and it names who asked for what. Then they agree.
+static void differ(struct rondo_family *f, uint32_t rank) {
+  static const uint32_t excluded[] = {0};
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  struct rondo_context next;
+  char why[RONDO_REASON_BYTES];
+  const struct rondo_unique_id *id = rank == 0 ? listen_for_newcomers(f) : NULL;
+  sum_over(ctx, 1, 3);
+  RONDO_MEMBER_STATUS(rondo_grow(ctx, id, rank == 1 ? 2 : RONDO_ALL_PENDING, LONG_NS, &next, why),
+                      RONDO_ERR_MISMATCH);
+  expect_text(why, "ranks 0, 2 ask to admit all newcomers that wait; rank 1 asks to admit 2");
+  int status = rank == 1 ? rondo_shrink(ctx, NULL, 0, LONG_NS, &next, why)
+                         : rondo_grow(ctx, id, RONDO_ALL_PENDING, LONG_NS, &next, why);
+  RONDO_MEMBER_STATUS(status, RONDO_ERR_MISMATCH);
+  expect_text(why, "rank 1 asks to shrink");
+  RONDO_MEMBER_STATUS(rondo_grow(ctx, NULL, 1, LONG_NS, &next, why), RONDO_ERR_MISMATCH);
+  expect_text(why, "no member passes the id");
+  RONDO_MEMBER_STATUS(rondo_shrink(ctx, excluded, rank == 2, LONG_NS, &next, why),
+                      RONDO_ERR_MISMATCH);
+  expect_text(why, rank == 2 ? "rank 2 asks for 2 ranks" : "asks for 3 ranks");
+  RONDO_MEMBER_STATUS(rondo_grow(ctx, id, RONDO_ALL_PENDING, LONG_NS, &next, why),
+                      RONDO_IN_PROGRESS);
+  expect_text(why, "no newcomer waits");
+  sum_over(ctx, 2, 3);
+  rondo_family_close(ctx);
+}
+
+static void differing_votes_give_everybody_an_error_that_says_who_asked_for_what(void **state) {
+  (void)state;
+  run_family(3, differ, NULL);
+}
+
+// Rank 1 does not vote in time; then it does.
+static void vote_too_late(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 2);
+  struct rondo_context next;
+  char why[RONDO_REASON_BYTES];
+  sum_over(ctx, 1, 2);
+  if (rank == 0) {
+    RONDO_MEMBER_STATUS(rondo_shrink(ctx, NULL, 0, 100000000, &next, why), RONDO_ERR_TIMEOUT);
+    expect_text(why, "missing: rank 1");
+    rondo_family_add(&f->words[DONE]);
+  } else {
+    rondo_family_await(&f->words[DONE], 1);
+    int status = rondo_shrink(ctx, NULL, 0, 1000000000, &next, why);
+    RONDO_MEMBER_TRUE(status == RONDO_ERR_ABORTED || status == RONDO_ERR_TIMEOUT ||
+                      status == RONDO_ERR_PEER);
+    rondo_family_add(&f->words[AGAIN]);
+  }
+  rondo_family_await(&f->words[AGAIN], 1);
+  next = shrink(ctx);
+  sum_over(next, 1, 2);
+  rondo_family_close(next);
+  rondo_family_close(ctx);
+}
+
+static void a_vote_that_not_all_give_ends_in_time(void **state) {
+  (void)state;
+  run_family(2, vote_too_late, NULL);
+}
+
+// Rank 0 gives up waiting. Then rank 2 is killed, and rank 1 votes when it knows: rank 0 does not
+// vote with it, and tells it so. The next call of both is in step.
+static void vote_after_a_loss(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  struct rondo_context next;
+  int32_t values[COUNT];
+  char why[RONDO_REASON_BYTES];
+  struct rondo_collective coll = enter(ctx, 1);
+  submit(ctx, coll, values);
+  expect_sum(ctx, coll, values, 3);
+  if (rank == 0) {
+    RONDO_MEMBER_STATUS(rondo_shrink(ctx, NULL, 0, 10000000, &next, why), RONDO_ERR_TIMEOUT);
+    rondo_family_add(&f->words[READY]);
+    rondo_family_add(&f->words[READY]);
+  }
+  rondo_family_add(&f->words[READY]);
+  if (rank == 2)
+    for (;;)
+      pause();
+  if (rank == 1) {
+    submit(ctx, coll, values);
+    RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS), RONDO_ERR_PEER);
+    RONDO_MEMBER_STATUS(rondo_shrink(ctx, NULL, 0, LONG_NS, &next, why), RONDO_ERR_ABORTED);
+    expect_text(why, "the call of rank 0 has ended: not all members have voted in time");
+    rondo_family_add(&f->words[AGAIN]);
+  }
+  rondo_family_await(&f->words[AGAIN], 1);
+  next = shrink(ctx);
+  sum_over(next, 1, 2);
+  rondo_family_close(next);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+}
+
+static void kill_rank_2_after_rank_0(struct rondo_family *f) {
+  rondo_family_await(&f->words[READY], 5);
+  kill(f->pids[2], SIGKILL);
+}
+
+static void nobody_waits_for_one_that_has_given_up(void **state) {
+  (void)state;
+  run_family(3, vote_after_a_loss, kill_rank_2_after_rank_0);
+}
+
+// Newcomers with a wrong secret, another version, or an id of another kind are refused; too few
+// newcomers end the vote for all, with the same reason.
+static void refuse(struct rondo_family *f, uint32_t rank) {
+  char why[RONDO_REASON_BYTES];
+  struct rondo_context ctx;
+  if (rank == 2) {
+    struct rondo_config cfg = newcomer_config(f);
+    struct rondo_unique_id id = cfg.id;
+    cfg.id.bytes[20] ^= 1; // of the secret
+    RONDO_MEMBER_STATUS(rondo_join(&ctx, &cfg, 300000000, why), RONDO_ERR_TIMEOUT);
+    expect_text(why, "secret");
+    cfg.id = id;
+    cfg.id.bytes[8]--; // the version
+    RONDO_MEMBER_STATUS(rondo_join(&ctx, &cfg, LONG_NS, why), RONDO_ERR_INVALID);
+    cfg.id = f->ids[0];
+    RONDO_MEMBER_STATUS(rondo_join(&ctx, &cfg, LONG_NS, why), RONDO_ERR_INVALID);
+    expect_text(why, "rondo_init");
+    memset(&cfg.id, 0, sizeof cfg.id);
+    RONDO_MEMBER_STATUS(rondo_join(&ctx, &cfg, LONG_NS, why), RONDO_ERR_INVALID);
+    cfg.id = id;
+    cfg.rank_count = 2;
+    RONDO_MEMBER_STATUS(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_wait_ready(ctx, LONG_NS, NULL, 0, NULL), RONDO_ERR_PEER);
+    RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+    rondo_family_add(&f->words[DONE]);
+    return;
+  }
+  ctx = rondo_family_open(f, 0, rank, 2);
+  struct rondo_context next;
+  const struct rondo_unique_id *id = rank == 0 ? listen_for_newcomers(f) : NULL;
+  sum_over(ctx, 1, 2);
+  rondo_family_await(&f->words[DONE], 1);
+  RONDO_MEMBER_STATUS(rondo_grow(ctx, id, 1, 1000000000, &next, why), RONDO_ERR_TIMEOUT);
+  expect_text(why, "rank 0: 0 of 1 newcomers wait");
+  RONDO_MEMBER_STATUS(rondo_grow(ctx, rank == 0 ? &f->ids[0] : NULL, 1, LONG_NS, &next, why),
+                      RONDO_ERR_UNKNOWN);
+  expect_text(why, "has expired");
+  sum_over(ctx, 2, 2);
+  rondo_family_close(ctx);
+}
+
+static void strangers_and_too_few_newcomers_are_refused(void **state) {
+  (void)state;
+  run_family(3, refuse, NULL);
+}
+
+// An id that nobody uses expires, and its newcomers learn so.
+static void expire(struct rondo_family *f, uint32_t rank) {
+  char why[RONDO_REASON_BYTES];
+  struct rondo_context ctx;
+  uint32_t count;
+  f->cfg.join_timeout_ns = 50000000;
+  if (rank == 1) {
+    struct rondo_config cfg = newcomer_config(f);
+    cfg.join_timeout_ns = 0;
+    RONDO_MEMBER_STATUS(rondo_join(&ctx, &cfg, LONG_NS, why), RONDO_ERR_PEER);
+    expect_text(why, "is gone");
+    rondo_family_add(&f->words[DONE]);
+    return;
+  }
+  const struct rondo_unique_id *id = listen_for_newcomers(f);
+  await_pending(id, 1);
+  rondo_family_await(&f->words[DONE], 1);
+  RONDO_MEMBER_STATUS(rondo_pending(id, &count), RONDO_ERR_UNKNOWN);
+  RONDO_MEMBER_STATUS(rondo_grow_close(id), RONDO_ERR_UNKNOWN);
+}
+
+static void an_id_that_nobody_uses_expires(void **state) {
+  (void)state;
+  run_family(2, expire, NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("elastic", a_process_joins_and_another_leaves),
+      RONDO_NAMED_TEST("elastic", a_job_grows_one_by_one),
+      RONDO_NAMED_TEST("elastic", members_exclude_another_one),
+      RONDO_NAMED_TEST("elastic", a_killed_process_is_replaced),
+      RONDO_NAMED_TEST("elastic", a_death_during_the_vote_leads_to_another_vote),
+      RONDO_NAMED_TEST("elastic", a_newcomer_that_dies_in_the_middle_is_replaced),
+      RONDO_NAMED_TEST("elastic", without_the_keeper_of_the_id_nobody_is_admitted),
+      RONDO_NAMED_TEST("elastic",
+                       differing_votes_give_everybody_an_error_that_says_who_asked_for_what),
+      RONDO_NAMED_TEST("elastic", a_vote_that_not_all_give_ends_in_time),
+      RONDO_NAMED_TEST("elastic", nobody_waits_for_one_that_has_given_up),
+      RONDO_NAMED_TEST("elastic", strangers_and_too_few_newcomers_are_refused),
+      RONDO_NAMED_TEST("elastic", an_id_that_nobody_uses_expires),
+  };
+  return cmocka_run_group_tests_name("elastic", tests, NULL, NULL);
+}
