@@ -68,6 +68,13 @@ case $name in
     expect "rank 0: RONDO_ERR_MISMATCH $reason" "rank 1: RONDO_ERR_MISMATCH $reason" \
       'rank 0: RONDO_SUCCESS ' 'rank 1: RONDO_SUCCESS '
     ;;
+  07_*)
+    run "$@" "$program"
+    sort_output
+    expect 'rank 0 of 2: the sum is 2' 'rank 0 of 2: the sum is 2' 'rank 0 of 3: the sum is 3' \
+      'rank 1 of 2: the sum is 2' 'rank 1 of 2: the sum is 2' 'rank 1 of 3: the sum is 3' \
+      'rank 2 of 3: the sum is 3'
+    ;;
   *)
     echo "there is no example $name"
     exit 2
