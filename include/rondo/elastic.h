@@ -24,8 +24,10 @@
 // which no vote sends to a rank that it leaves out. docs/elastic.md says which call fits which
 // event.
 //
-// The rules at the top of rondo.h hold here too. `why` may be null. It has RONDO_REASON_BYTES and
-// gets the reason of a status other than RONDO_SUCCESS, in words; an empty text if there is none.
+// The rules at the top of rondo.h hold here too. Times are in nanoseconds. The caller destroys the
+// contexts that it gets. `why` may be null. It has RONDO_REASON_BYTES and gets the reason of a
+// status other than RONDO_SUCCESS, in words; an empty text if there is none. In a build without
+// libevent or libsodium all calls except rondo_describe_rank return RONDO_ERR_UNSUPPORTED.
 #ifndef RONDO_ELASTIC_H
 #define RONDO_ELASTIC_H
 
@@ -96,7 +98,7 @@ int rondo_describe_rank(struct rondo_context ctx, uint32_t *rank, uint32_t *rank
 // time ends on one of them, or the process with `id` (in a shrink that of the lowest rank) dies,
 // while the others join, some may have the new job and others an error. Errors may differ: a member
 // that votes once more while another one has returned gets RONDO_ERR_ABORTED, whose reason says
-// why the other one has. Nobody waits for a member that has returned.
+// why the other one has. Nobody waits for the vote of a member whose vote has failed.
 // Returns RONDO_SUCCESS;
 // RONDO_IN_PROGRESS: RONDO_ALL_PENDING, and no newcomer waits; there is no new job;
 // RONDO_ERR_MISMATCH: the votes differ; `why` says which rank asked for what;
@@ -113,7 +115,8 @@ int rondo_grow(struct rondo_context ctx, const struct rondo_unique_id *id, uint3
 
 // Votes for a new job of all ranks that are still in the job of `ctx`, except `count` `excluded`
 // ones; `excluded` may be null if `count` is 0. All other ranks call it with the same ranks; those
-// that are excluded do not call it, and stay in the old job. As rondo_grow without newcomers.
+// that are excluded do not call it, and stay in the old job, which they may leave at any time. As
+// rondo_grow without newcomers.
 // Returns the same statuses as rondo_grow;
 // RONDO_ERR_INVALID: an excluded rank does not exist or is this rank, or a callback called this.
 int rondo_shrink(struct rondo_context ctx, const uint32_t *excluded, uint32_t count,
