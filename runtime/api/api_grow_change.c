@@ -8,6 +8,7 @@
 #include "runtime/api/api_context.h"
 #include "runtime/api/api_grow.h"
 #include "runtime/job/admission_root.h"
+#include "runtime/net/job_root.h"
 #include "runtime/observe/report.h"
 #include "runtime/rank/decline.h"
 #include "runtime/rank/describe.h"
@@ -41,6 +42,18 @@ int rondo_id_read_key(const struct rondo_unique_id *id, struct rondo_job_key *ke
 
 // -------------------------------------------------------------------- joining ---
 
+// Waits until all ranks of the new job have joined it, though some may be gone again.
+static int joining_await(struct rondo_context ctx, int64_t timeout_ns) {
+  struct rondo_rank *rank;
+  struct rondo_rank_list missing = {0};
+  int status = rondo_rank_pin(ctx, "join", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = rondo_rank_await(rank, RONDO_AWAIT_JOINED, &missing, timeout_ns);
+  rondo_rank_unpin(ctx);
+  return status;
+}
+
 // The time for joining is that of the call that joins; afterwards it is the application's again.
 static void joining_restore(struct rondo_context ctx, uint64_t join_timeout_ns) {
   struct rondo_rank *rank;
@@ -70,8 +83,7 @@ int rondo_joining_make(const struct rondo_joining *joining, struct rondo_context
   for (bool is_over = false; status == RONDO_ERR_TIMEOUT && !is_over;) {
     int64_t left_ns = rest_timeout(joining->end_ns);
     is_over = left_ns <= 0;
-    status = rondo_wait_ready(*ctx, left_ns < RONDO_JOIN_SLICE_NS ? left_ns : RONDO_JOIN_SLICE_NS,
-                              NULL, 0, NULL);
+    status = joining_await(*ctx, left_ns < RONDO_JOIN_SLICE_NS ? left_ns : RONDO_JOIN_SLICE_NS);
     if (status == RONDO_ERR_TIMEOUT && joining->look)
       joining->look(joining->arg);
   }
@@ -92,8 +104,10 @@ struct attempt {
   struct rondo_unique_id id; // of the new job, if this rank is the keeper
   struct rondo_job_key key;
   bool has_root, is_cancelled;
-  bool has_voted; // the vote has succeeded
-  char *why;      // RONDO_REASON_BYTES
+  bool is_late;     // the keeper has cancelled because the time is almost over
+  bool has_counted; // the ballots of all have come
+  bool has_voted;   // the vote has succeeded
+  char *why;        // RONDO_REASON_BYTES
 };
 
 // Ids are sealed with the key of the job, which a job in one process does without.
@@ -106,35 +120,34 @@ static bool change_is_closing(const struct rondo_change *c) {
   return rondo_load_seq_cst_u32(&c->rank->closing);
 }
 
+static void keeper_describe_few(struct attempt *a, uint32_t waiting, const char *gone) {
+  a->own.status = RONDO_ERR_TIMEOUT;
+  (void)snprintf(a->own.text, sizeof a->own.text, "%u of %u newcomers wait%s%.120s", waiting,
+                 a->change->newcomers, *gone ? "; gone: " : "", gone);
+}
+
 // Reserves the newcomers that the keeper asks for, and waits for them.
 static void keeper_reserve(struct attempt *a) {
   const struct rondo_change *c = a->change;
   const struct timespec pause = {0, POLL_NS};
-  uint64_t span_ns = c->end_ns - c->begin_ns;
-  uint64_t until_ns = c->end_ns - span_ns / 4;
+  uint64_t until_ns = c->end_ns - (c->end_ns - c->begin_ns) / 4;
   uint32_t waiting = 0;
   char gone[RONDO_MEMBERSHIP_TEXT_BYTES];
   (void)snprintf(gone, sizeof gone, "%s", a->own.text);
-  a->own.status = RONDO_ERR_UNKNOWN;
-  (void)snprintf(a->own.text, sizeof a->own.text,
-                 "the id of the newcomers is not of its process, or has expired");
-  while (rondo_admission_root_pending(c->id, &waiting)) {
-    bool is_all = c->newcomers == RONDO_BALLOT_ALL;
-    uint32_t count = is_all ? waiting : c->newcomers;
+  while (rondo_admission_root_reserve(c->id, c->newcomers, &a->own.reserved, &waiting)) {
     a->own.status = RONDO_SUCCESS;
     a->own.text[0] = '\0';
-    if (count && !rondo_admission_root_reserve(c->id, count))
-      a->own.status = RONDO_ERR_TIMEOUT;
-    a->own.reserved = a->own.status == RONDO_SUCCESS ? count : 0;
-    if (a->own.status == RONDO_SUCCESS || is_all)
+    if (a->own.reserved || c->newcomers == RONDO_BALLOT_ALL)
       return;
-    (void)snprintf(a->own.text, sizeof a->own.text, "%u of %u newcomers wait%s%.120s", waiting,
-                   c->newcomers, *gone ? "; gone: " : "", gone);
+    keeper_describe_few(a, waiting, gone);
     if (rondo_now_ns() >= until_ns || change_is_closing(c) ||
         rondo_voters_await_change(c->rank, &a->voters, 0))
       return;
     nanosleep(&pause, NULL);
   }
+  a->own.status = RONDO_ERR_UNKNOWN;
+  (void)snprintf(a->own.text, sizeof a->own.text,
+                 "the id of the newcomers is not of its process, or has expired");
 }
 
 // Opens the root of the new job, whose id goes with the keeper's ballot.
@@ -170,6 +183,15 @@ static void keeper_cancel(struct attempt *a, const char *text) {
   a->is_cancelled = true;
 }
 
+// The attempt has failed. If all ballots have come, all members know, and nobody joins: then the
+// root is closed now, else it would keep a port until the time for joining is over.
+static void keeper_give_up(struct attempt *a) {
+  if (a->has_counted && !a->has_voted && a->has_root)
+    rondo_root_close(&a->key);
+  else
+    keeper_cancel(a, "the members did not agree on the new job");
+}
+
 // While the keeper waits for the others: cancels if one of them cannot come any more, and before
 // the others give up.
 static void keeper_look(void *arg) {
@@ -185,6 +207,7 @@ static void keeper_look(void *arg) {
     memcpy(a->own.text, text, sizeof text);
     keeper_cancel(a, "a newcomer was lost before all had joined");
   } else if (rondo_now_ns() >= c->end_ns - span_ns / 16) {
+    a->is_late = true;
     keeper_cancel(a, "not all joined in time");
   }
 }
@@ -232,6 +255,7 @@ static int attempt_vote(struct attempt *a, struct rondo_ballot *keeper) {
   if (status == RONDO_ERR_MISMATCH)
     vote_describe_groups(a);
   rondo_vote_end(&vote);
+  a->has_counted = status == RONDO_SUCCESS;
   if (status == RONDO_SUCCESS)
     status = rondo_ballots_decide(ballots, a->voters.ranks, a->voters.count, &index, a->why);
   if (status == RONDO_SUCCESS)
@@ -261,6 +285,8 @@ static int attempt_join(struct attempt *a, const struct rondo_ballot *keeper,
     (void)rondo_admission_root_admit(c->id, &first);
   }
   int status = rondo_joining_make(&joining, next);
+  if (status == RONDO_ERR_PEER && a->is_late)
+    status = RONDO_ERR_TIMEOUT;
   if (status != RONDO_SUCCESS)
     (void)snprintf(a->why, RONDO_REASON_BYTES, "%s",
                    status == RONDO_ERR_PEER
@@ -283,9 +309,11 @@ static int attempt_make(struct attempt *a, struct rondo_context *next) {
   if (a->has_voted)
     status = attempt_join(a, &keeper, next);
   if (status != RONDO_SUCCESS)
-    keeper_cancel(a, "the members did not agree on the new job");
+    keeper_give_up(a);
   if (a->own.is_keeper && c->is_grow)
-    (void)rondo_admission_root_settle(c->id, status == RONDO_SUCCESS);
+    (void)rondo_admission_root_settle(c->id, status == RONDO_SUCCESS ? RONDO_ADMISSION_JOINED
+                                             : a->is_late            ? RONDO_ADMISSION_LATE
+                                                                     : RONDO_ADMISSION_AGAIN);
   return status;
 }
 
@@ -310,7 +338,7 @@ static void attempt_end(const struct attempt *a, int status) {
     rondo_decline_begin(c->rank, &a->voters, a->has_voted, c->excluded, c->excluded_count, a->why);
 }
 
-int rondo_change_make(const struct rondo_change *c, struct rondo_context *next, char *why) {
+static int change_vote(const struct rondo_change *c, struct rondo_context *next, char *why) {
   struct attempt a = {.change = c, .why = why};
   int status;
   bool again;
@@ -318,12 +346,21 @@ int rondo_change_make(const struct rondo_change *c, struct rondo_context *next, 
     status = rondo_decline_or_list(c->rank, c->excluded, c->excluded_count, &a.voters);
     if (status != RONDO_SUCCESS)
       return status;
-    a.has_root = a.is_cancelled = false;
+    a.has_root = a.is_cancelled = a.is_late = a.has_counted = a.has_voted = false;
     status = attempt_make(&a, next);
     again = attempt_is_worth_another(&a, status);
     if (!again)
       attempt_end(&a, status);
     rondo_voters_free(&a.voters);
   } while (again);
+  return status;
+}
+
+int rondo_change_make(const struct rondo_change *c, struct rondo_context *next, char *why) {
+  int status = rondo_voting_begin(c->rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = change_vote(c, next, why);
+  rondo_voting_end(c->rank);
   return status;
 }

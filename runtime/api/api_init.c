@@ -68,7 +68,9 @@ static int list_await(struct rondo_context ctx, bool gone, struct rondo_rank_lis
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: `ranks` is null", call);
   if (timeout_ns > 0 && rondo_callbacks_is_inside())
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: a callback may not wait", call);
-  RONDO_RETURN_PINNED(ctx, call, rank, rondo_rank_await(rank, gone, list, timeout_ns));
+  RONDO_RETURN_PINNED(
+      ctx, call, rank,
+      rondo_rank_await(rank, gone ? RONDO_AWAIT_GONE : RONDO_AWAIT_READY, list, timeout_ns));
 }
 
 static int ranks_await(struct rondo_context ctx, bool gone, int64_t timeout_ns,

@@ -126,16 +126,19 @@ struct rondo_shared_bytes *rondo_admission_news(struct rondo_admission *a, uint6
 
 // ------------------------------------------------------------------------- votes ---
 
-bool rondo_admission_reserve(struct rondo_admission *a, uint32_t count) {
-  if (rondo_admission_pending(a) < count)
-    return false;
-  for (uint32_t i = 0; i < a->count && count; i++) {
+uint32_t rondo_admission_reserve(struct rondo_admission *a, uint32_t count) {
+  uint32_t waiting = rondo_admission_pending(a);
+  uint32_t wanted = count == UINT32_MAX ? waiting : count;
+  uint32_t reserved = 0;
+  if (waiting < wanted)
+    return 0;
+  for (uint32_t i = 0; i < a->count && reserved < wanted; i++) {
     if (a->newcomers[i].state != WAITS)
       continue;
     a->newcomers[i].state = RESERVED;
-    count--;
+    reserved++;
   }
-  return true;
+  return reserved;
 }
 
 void rondo_admission_admit(struct rondo_admission *a, const struct rondo_admitted *first) {
@@ -151,16 +154,22 @@ void rondo_admission_admit(struct rondo_admission *a, const struct rondo_admitte
   }
 }
 
-void rondo_admission_settle(struct rondo_admission *a, bool has_joined) {
-  for (uint32_t i = a->count; i-- > 0;) {
-    struct newcomer *n = &a->newcomers[i];
-    bool is_chosen = n->state != WAITS;
-    if (is_chosen && (has_joined || n->is_gone || RONDO_FAULT(NEWCOMERS_FORGOTTEN))) {
-      newcomer_remove(a, n);
-    } else {
-      n->state = WAITS;
-      n->has_news = false;
+void rondo_admission_settle(struct rondo_admission *a, enum rondo_admission_end end) {
+  uint32_t at = 0;
+  for (uint32_t left = a->count; left > 0; left--) {
+    struct newcomer n = a->newcomers[at];
+    bool was_chosen = n.state != WAITS;
+    n.state = WAITS;
+    n.has_news = false;
+    a->newcomers[at] = n;
+    if (!was_chosen ||
+        (end == RONDO_ADMISSION_AGAIN && !n.is_gone && !RONDO_FAULT(NEWCOMERS_FORGOTTEN))) {
+      at++;
+      continue;
     }
+    newcomer_remove(a, &a->newcomers[at]);
+    if (end == RONDO_ADMISSION_LATE && !n.is_gone)
+      a->newcomers[a->count++] = n;
   }
 }
 

@@ -6,7 +6,7 @@
 //
 // The members vote on how many newcomers they admit (runtime/rank/vote.h). Before the vote the
 // oldest ones are reserved. After it they are admitted: they get the id of the job that they and
-// the members join. If that fails, they wait again, before all that have come later.
+// the members join. If that fails, they wait again.
 #ifndef RONDO_RUNTIME_JOB_ADMISSION_H
 #define RONDO_RUNTIME_JOB_ADMISSION_H
 
@@ -32,13 +32,16 @@ void rondo_admission_lose(struct rondo_admission *a, uint64_t who);
 
 // How many newcomers wait and are not reserved.
 uint32_t rondo_admission_pending(const struct rondo_admission *a);
-// Reserves the `count` oldest newcomers that wait, or nobody if there are not as many.
-bool rondo_admission_reserve(struct rondo_admission *a, uint32_t count);
+// Reserves the `count` oldest newcomers that wait, or nobody if there are not as many; UINT32_MAX:
+// all that wait. Returns how many it has reserved.
+uint32_t rondo_admission_reserve(struct rondo_admission *a, uint32_t count);
 // Admits those that are reserved: the first one gets the rank `first->rank`.
 void rondo_admission_admit(struct rondo_admission *a, const struct rondo_admitted *first);
-// The members have joined the new job together with those admitted, or not: then these, and those
-// reserved, wait again.
-void rondo_admission_settle(struct rondo_admission *a, bool has_joined);
+// How a vote has ended for those reserved or admitted: they have joined the new job with the
+// members; or they wait again, before all others; or after all others, as one of them did not join
+// in time and would hinder the next vote, too.
+enum rondo_admission_end { RONDO_ADMISSION_JOINED, RONDO_ADMISSION_AGAIN, RONDO_ADMISSION_LATE };
+void rondo_admission_settle(struct rondo_admission *a, enum rondo_admission_end end);
 // True if a newcomer that is reserved or admitted is gone. Writes who it was to `text`, of
 // RONDO_MEMBERSHIP_TEXT_BYTES.
 bool rondo_admission_has_lost(const struct rondo_admission *a, char *text);

@@ -90,7 +90,8 @@ void rondo_admission_close(const struct rondo_job_key *key) { rondo_root_close(k
 
 // What a call of another thread asks of the admission, and what it answers.
 struct request {
-  uint32_t count;
+  uint32_t count, waiting;
+  enum rondo_admission_end end;
   const struct rondo_admitted *first;
   char *text;
   bool is_so;
@@ -104,7 +105,9 @@ static void request_count(void *gather, void *arg) {
 
 static void request_reserve(void *gather, void *arg) {
   struct request *r = arg;
-  r->is_so = rondo_admission_reserve(gather, r->count);
+  r->count = rondo_admission_reserve(gather, r->count);
+  r->waiting = rondo_admission_pending(gather);
+  r->is_so = true;
 }
 
 static void request_admit(void *gather, void *arg) {
@@ -115,7 +118,7 @@ static void request_admit(void *gather, void *arg) {
 
 static void request_settle(void *gather, void *arg) {
   struct request *r = arg;
-  rondo_admission_settle(gather, r->count != 0);
+  rondo_admission_settle(gather, r->end);
   r->is_so = true;
 }
 
@@ -136,8 +139,13 @@ bool rondo_admission_root_pending(const struct rondo_job_key *key, uint32_t *cou
   return is_here;
 }
 
-bool rondo_admission_root_reserve(const struct rondo_job_key *key, uint32_t count) {
-  return request_make(key, request_reserve, &(struct request){.count = count});
+bool rondo_admission_root_reserve(const struct rondo_job_key *key, uint32_t count,
+                                  uint32_t *reserved, uint32_t *waiting) {
+  struct request r = {.count = count};
+  bool is_here = request_make(key, request_reserve, &r);
+  *reserved = is_here ? r.count : 0;
+  *waiting = r.waiting;
+  return is_here;
 }
 
 bool rondo_admission_root_admit(const struct rondo_job_key *key,
@@ -145,8 +153,8 @@ bool rondo_admission_root_admit(const struct rondo_job_key *key,
   return request_make(key, request_admit, &(struct request){.first = first});
 }
 
-bool rondo_admission_root_settle(const struct rondo_job_key *key, bool has_joined) {
-  return request_make(key, request_settle, &(struct request){.count = has_joined});
+bool rondo_admission_root_settle(const struct rondo_job_key *key, enum rondo_admission_end end) {
+  return request_make(key, request_settle, &(struct request){.end = end});
 }
 
 bool rondo_admission_root_has_lost(const struct rondo_job_key *key, char *text) {

@@ -20,10 +20,12 @@ void rondo_admission_close(const struct rondo_job_key *key);
 
 // As in admission.h. They return false also if the root is not in this process.
 bool rondo_admission_root_pending(const struct rondo_job_key *key, uint32_t *count);
-bool rondo_admission_root_reserve(const struct rondo_job_key *key, uint32_t count);
+// Writes also how many still wait.
+bool rondo_admission_root_reserve(const struct rondo_job_key *key, uint32_t count,
+                                  uint32_t *reserved, uint32_t *waiting);
 bool rondo_admission_root_admit(const struct rondo_job_key *key,
                                 const struct rondo_admitted *first);
-bool rondo_admission_root_settle(const struct rondo_job_key *key, bool has_joined);
+bool rondo_admission_root_settle(const struct rondo_job_key *key, enum rondo_admission_end end);
 bool rondo_admission_root_has_lost(const struct rondo_job_key *key, char *text);
 
 // ---- in the process of a newcomer ----

@@ -23,8 +23,9 @@ struct member {
   LIST_ENTRY(member) listed;
   struct rondo_root *root;
   struct rondo_channel *channel;
-  uint64_t who; // 0: it has not joined
-  bool was_given, has_roster, is_dismissed;
+  uint64_t who;   // 0: it has not joined
+  uint32_t place; // the lowest rank that the roster names; UINT32_MAX: it names none
+  bool was_given, has_roster, lacks_roster, is_dismissed;
 };
 
 struct rondo_root {
@@ -40,6 +41,7 @@ struct rondo_root {
   int phase;
   bool is_cancelled; // a call has ended the gathering: stays to reject those that come late
   LIST_HEAD(, member) members;
+  uint32_t lacking; // members that the roster names and that may not have it
   struct event deadline, reminder;
   uint64_t reminder_ns;
 };
@@ -104,18 +106,24 @@ static void member_send(struct member *m, struct rondo_shared_bytes *bytes) {
                      bytes ? rondo_channel_out_create(RONDO_WIRE_MEMBERSHIP, bytes) : NULL);
 }
 
-static uint32_t member_place(const struct member *m) {
-  return m->who ? m->root->gatherer->place(m->root->gather, m->who) : UINT32_MAX;
+// Counts whether the process lacks the roster: called whenever that may change. A count keeps the
+// root's work linear in the number of processes.
+static void member_count(struct member *m) {
+  struct rondo_root *root = m->root;
+  m->place = m->who ? root->gatherer->place(root->gather, m->who) : UINT32_MAX;
+  bool lacks_roster = !m->has_roster && m->place != UINT32_MAX;
+  root->lacking += (uint32_t)lacks_roster - (uint32_t)m->lacks_roster;
+  m->lacks_roster = lacks_roster;
 }
 
-// The process of the lowest rank that is in the roster and may not have it; null: all have it.
+// The process of the lowest rank that lacks the roster; null: all have it.
 static struct member *root_find_next(const struct rondo_root *root) {
   struct member *m;
   struct member *next = NULL;
-  LIST_FOREACH (m, &root->members, listed)
-    if (!m->has_roster && member_place(m) != UINT32_MAX &&
-        (!next || member_place(m) < member_place(next)))
-      next = m;
+  if (root->lacking)
+    LIST_FOREACH (m, &root->members, listed)
+      if (m->lacks_roster && (!next || m->place < next->place))
+        next = m;
   return next;
 }
 
@@ -135,7 +143,7 @@ static void member_give(struct member *m) {
 // Needs no process any more once none is without the roster.
 static void root_dismiss(struct rondo_root *root) {
   struct member *m;
-  if (root->phase == GATHERING || root_find_next(root))
+  if (root->phase == GATHERING || root->lacking)
     return;
   LIST_FOREACH (m, &root->members, listed) {
     if (!m->who || m->is_dismissed)
@@ -165,16 +173,22 @@ static bool root_is_busy(const struct rondo_root *root) {
 
 static void root_close_gathering(struct rondo_root *root) {
   char text[TEXT_BYTES];
+  struct member *m;
   uint32_t ranks = root->gatherer->rank_count(root->gather);
   uint32_t missing = root->gatherer->missing(root->gather, text, sizeof text);
   if (missing)
     rondo_log(RONDO_LOG_ERROR, "root: %u of %u ranks did not join within %llu ms: %s", missing,
               ranks, ns_to_ms(root->join_timeout_ns), text);
-  rondo_log(RONDO_LOG_INFO, "root: %u of %u ranks have joined", ranks - missing, ranks);
+  if (root->is_cancelled)
+    rondo_log(RONDO_LOG_INFO, "root: a job of %u ranks does not begin: it was cancelled", ranks);
+  else
+    rondo_log(RONDO_LOG_INFO, "root: %u of %u ranks have joined", ranks - missing, ranks);
   rondo_event_loop_timer_set(&root->deadline, root->join_timeout_ns); // for those that come late
   evtimer_del(&root->reminder);
+  LIST_FOREACH (m, &root->members, listed)
+    member_count(m);
   if (root->phase == GATHERING)
-    root->phase = root_find_next(root) ? MADE : GIVEN;
+    root->phase = root->lacking ? MADE : GIVEN;
   root_give(root);
 }
 
@@ -229,6 +243,7 @@ static void root_begin_gathering(struct rondo_root *root) {
 
 // A process has joined again after the roster was made: what was sent to it may be lost.
 static void member_on_return(struct member *m) {
+  member_count(m);
   if (root_find_next(m->root) == m)
     member_give(m);
   root_dismiss(m->root);
@@ -258,7 +273,10 @@ static void member_on_join(struct member *m, struct rondo_channel_frame *frame) 
 }
 
 static void member_on_roster(struct member *m) {
+  if (m->has_roster)
+    return;
   m->has_roster = true;
+  member_count(m);
   root_dismiss(m->root);
 }
 
@@ -289,7 +307,9 @@ static void member_on_closed(void *owner, struct rondo_channel *c, int how, cons
     rondo_log(RONDO_LOG_INFO, "root: a process that was joining is gone: %s", why);
     root->gatherer->lose(root->gather, m->who);
   }
-  bool is_missed = root->phase >= GIVEN && member_place(m) != UINT32_MAX;
+  // Once no process lacks the roster, those that close are not missed.
+  bool is_missed = root->phase >= GIVEN && m->place != UINT32_MAX && root->lacking;
+  root->lacking -= m->lacks_roster;
   member_free(m);
   if (is_missed)
     root_give(root);
@@ -309,6 +329,7 @@ static void root_on_authenticated(void *arg, struct rondo_channel *c) {
   }
   m->root = root;
   m->channel = c;
+  m->place = UINT32_MAX;
   LIST_INSERT_HEAD(&root->members, m, listed);
   c->events = &member_events;
   c->owner = m;
@@ -394,8 +415,10 @@ bool rondo_root_leave(const struct rondo_job_key *job) {
     return true;
   struct member *m;
   if (root->phase <= MADE) // nobody waits for this root any more
-    LIST_FOREACH (m, &root->members, listed)
+    LIST_FOREACH (m, &root->members, listed) {
       m->who = 0;
+      member_count(m);
+    }
   root->phase = LEAVING;
   if (!root_is_busy(root)) {
     root_free(root);

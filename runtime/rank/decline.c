@@ -1,5 +1,6 @@
 #include "runtime/rank/decline.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,22 @@ void rondo_decline_init(struct rondo_decline *d) { pthread_mutex_init(&d->lock, 
 void rondo_decline_fini(struct rondo_decline *d) {
   free(d->excluded);
   pthread_mutex_destroy(&d->lock);
+}
+
+int rondo_voting_begin(struct rondo_rank *rank) {
+  pthread_mutex_lock(&rank->decline.lock);
+  bool was_voting = rank->decline.is_voting;
+  rank->decline.is_voting = true;
+  pthread_mutex_unlock(&rank->decline.lock);
+  return was_voting ? RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "rank %u: another thread votes already",
+                                       rank->cfg.rank)
+                    : RONDO_SUCCESS;
+}
+
+void rondo_voting_end(struct rondo_rank *rank) {
+  pthread_mutex_lock(&rank->decline.lock);
+  rank->decline.is_voting = false;
+  pthread_mutex_unlock(&rank->decline.lock);
 }
 
 // Declines in the view of the voters. `d->lock` is held, here and below.
@@ -52,6 +69,7 @@ static void *decline_main(void *arg) {
   bool goes_on = rondo_rank_pin(ctx, "grow", &rank) == RONDO_SUCCESS;
   if (!goes_on)
     return NULL; // it is being destroyed already
+  pthread_setname_np(pthread_self(), "rondo-decline");
   while (goes_on) {
     pthread_mutex_lock(&rank->decline.lock);
     goes_on = decline_look(rank, &voters);
@@ -66,21 +84,26 @@ static void *decline_main(void *arg) {
   return NULL;
 }
 
+// Blocks all signals in the thread: the application's handlers do not run on it.
 static void decline_start(struct rondo_rank *rank) {
   pthread_attr_t attr;
   pthread_t thread;
+  sigset_t all;
+  sigset_t before;
   if (rank->decline.has_thread)
     return;
   pthread_attr_init(&attr);
   pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   void *handle = (void *)(uintptr_t)rank->ctx.handle;
   rank->decline.has_thread = pthread_create(&thread, &attr, decline_main, handle) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attr);
   if (rank->decline.has_thread)
     return;
   rondo_log(RONDO_LOG_ERROR,
-            "rank %u: the system gives no thread to tell others that its vote has "
-            "ended",
+            "rank %u: the system gives no thread to tell others that its vote has ended",
             rank->cfg.rank);
 }
 
@@ -109,17 +132,18 @@ void rondo_decline_begin(struct rondo_rank *rank, const struct rondo_voters *vot
 
 int rondo_decline_or_list(struct rondo_rank *rank, const uint32_t *excluded, uint32_t count,
                           struct rondo_voters *voters) {
-  struct rondo_decline *d = &rank->decline;
   struct rondo_voters old;
-  pthread_mutex_lock(&d->lock);
+  pthread_mutex_lock(&rank->decline.lock);
   int status = rondo_voters_list(rank, excluded, count, voters);
-  while (status == RONDO_SUCCESS && d->is_due && voters->view != d->view &&
-         decline_look(rank, &old)) {
+  while (status == RONDO_SUCCESS && decline_look(rank, &old)) {
+    bool has_declined = old.lost == voters->lost;
     rondo_voters_free(&old);
-    rondo_voters_free(voters);
+    if (has_declined)
+      break;
+    rondo_voters_free(voters); // a rank was lost between the two lists
     status = rondo_voters_list(rank, excluded, count, voters);
   }
-  pthread_mutex_unlock(&d->lock);
+  pthread_mutex_unlock(&rank->decline.lock);
   return status;
 }
 

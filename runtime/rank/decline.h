@@ -20,6 +20,7 @@ struct rondo_voters;
 // Of one rank.
 struct rondo_decline {
   pthread_mutex_t lock;
+  bool is_voting; // a call votes
   bool is_due, has_thread;
   uint64_t view;                // in which the rank has voted or declined last
   uint32_t *excluded, count;    // of the call that has ended
@@ -28,6 +29,12 @@ struct rondo_decline {
 
 void rondo_decline_init(struct rondo_decline *d);
 void rondo_decline_fini(struct rondo_decline *d);
+
+// Only one call at a time votes for a rank: two would take each other's votes for their own.
+// Returns RONDO_SUCCESS, then rondo_voting_end must follow; RONDO_ERR_EXISTS (logged): another one
+// votes.
+int rondo_voting_begin(struct rondo_rank *rank);
+void rondo_voting_end(struct rondo_rank *rank);
 
 // A call of these voters has ended with an error, because of `why`: from now on a thread declines
 // in all later views, and with `at_once` in this one, too. Needs the context to be pinned.

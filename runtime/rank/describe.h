@@ -29,9 +29,12 @@ int rondo_coll_describe(struct rondo_rank *rank, struct rondo_collective handle,
 int rondo_coll_get_reason(struct rondo_rank *rank, struct rondo_collective handle, char *text,
                           size_t text_bytes);
 
-// Waits until all other ranks of the job are present, or until all have gone. As rondo_wait_ready
-// and rondo_wait_gone: `list` gets the ranks that are missing, or that are still there.
-int rondo_rank_await(struct rondo_rank *self, bool gone, struct rondo_rank_list *list,
+// Until when rondo_rank_await waits for the other ranks of the job. JOINED is as READY, but a rank
+// that has joined and is gone again counts: all processes of the job agree on who has joined.
+enum rondo_await { RONDO_AWAIT_READY, RONDO_AWAIT_JOINED, RONDO_AWAIT_GONE };
+
+// As rondo_wait_ready and rondo_wait_gone. `list` gets the ranks that are missing or still there.
+int rondo_rank_await(struct rondo_rank *self, enum rondo_await what, struct rondo_rank_list *list,
                      int64_t timeout_ns);
 
 #endif // RONDO_RUNTIME_RANK_DESCRIBE_H

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/condition.h"
@@ -26,11 +27,18 @@ static bool rank_is_gone(const struct rondo_job *job, uint32_t rank) {
   return (job->gone && job->gone[rank]) || (job->was_here[rank] && !job->members[rank]);
 }
 
-// The job's lock is held.
-static uint64_t job_view(const struct rondo_job *job) {
+static bool ranks_have(const uint32_t *ranks, uint32_t count, uint32_t rank) {
+  for (uint32_t i = 0; i < count; i++)
+    if (ranks[i] == rank)
+      return true;
+  return false;
+}
+
+// Digest of the ranks that are gone and not among `excluded`. The job's lock is held.
+static uint64_t job_view(const struct rondo_job *job, const uint32_t *excluded, uint32_t count) {
   uint64_t view = UINT64_C(0x766f7465); // a number that names this use
   for (uint32_t r = 0; r < job->rank_count; r++)
-    if (rank_is_gone(job, r))
+    if (rank_is_gone(job, r) && !ranks_have(excluded, count, r))
       view = rondo_digest_bytes(view, &r, sizeof r);
   return view;
 }
@@ -43,23 +51,21 @@ static int excluded_check(const struct rondo_rank *rank, const uint32_t *exclude
   return RONDO_SUCCESS;
 }
 
-static bool ranks_have(const uint32_t *ranks, uint32_t count, uint32_t rank) {
-  for (uint32_t i = 0; i < count; i++)
-    if (ranks[i] == rank)
-      return true;
-  return false;
-}
-
 int rondo_voters_list(const struct rondo_rank *rank, const uint32_t *excluded, uint32_t count,
                       struct rondo_voters *voters) {
   struct rondo_job *job = rank->job;
   int status = excluded_check(rank, excluded, count);
   if (status != RONDO_SUCCESS)
     return status;
-  *voters = (struct rondo_voters){.ranks = malloc(job->rank_count * sizeof(uint32_t))};
+  *voters =
+      (struct rondo_voters){.ranks = malloc(((size_t)job->rank_count + count) * sizeof(uint32_t)),
+                            .excluded_count = count};
   if (!voters->ranks)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "grow: no memory for a job of %u ranks",
                             job->rank_count);
+  voters->excluded = voters->ranks + job->rank_count;
+  if (count)
+    memcpy(voters->excluded, excluded, count * sizeof *excluded);
   pthread_mutex_lock(&job->lock);
   bool is_lost = job->membership && job->roster == RONDO_ROSTER_FAILED;
   for (uint32_t r = 0; r < job->rank_count; r++) {
@@ -69,7 +75,8 @@ int rondo_voters_list(const struct rondo_rank *rank, const uint32_t *excluded, u
       voters->self = voters->count;
     voters->ranks[voters->count++] = r;
   }
-  voters->view = job_view(job);
+  voters->lost = job_view(job, NULL, 0);
+  voters->view = job_view(job, excluded, count);
   pthread_mutex_unlock(&job->lock);
   if (!is_lost)
     return RONDO_SUCCESS;
@@ -82,15 +89,20 @@ void rondo_voters_free(struct rondo_voters *voters) {
   *voters = (struct rondo_voters){0};
 }
 
+// The job's lock is held.
+static bool voters_have_changed(const struct rondo_job *job, const struct rondo_voters *voters) {
+  return job_view(job, voters->excluded, voters->excluded_count) != voters->view;
+}
+
 bool rondo_voters_await_change(struct rondo_rank *rank, const struct rondo_voters *voters,
                                uint64_t end_ns) {
   struct rondo_job *job = rank->job;
   pthread_mutex_lock(&job->lock);
-  bool has_changed = job_view(job) != voters->view;
+  bool has_changed = voters_have_changed(job, voters);
   bool is_over = rondo_now_ns() >= end_ns;
   while (!has_changed && !is_over && !rondo_load_seq_cst_u32(&rank->closing)) {
     is_over = rondo_condition_wait(&job->attendance, &job->lock, end_ns) != 0;
-    has_changed = job_view(job) != voters->view;
+    has_changed = voters_have_changed(job, voters);
   }
   pthread_mutex_unlock(&job->lock);
   return has_changed;

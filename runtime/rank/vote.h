@@ -19,7 +19,9 @@ struct rondo_rank;
 struct rondo_voters {
   uint32_t *ranks, count; // of the job, ascending
   uint32_t self;          // index of the rank that votes
-  uint64_t view;          // digest of the ranks that are lost or have left
+  uint32_t *excluded, excluded_count;
+  uint64_t lost; // digest of the ranks that are lost or have left
+  uint64_t view; // the same without those that are excluded: their end changes no vote
 };
 
 // Lists the ranks of the job that are not lost and not among `excluded`. Returns RONDO_SUCCESS;
@@ -29,8 +31,8 @@ int rondo_voters_list(const struct rondo_rank *rank, const uint32_t *excluded, u
                       struct rondo_voters *voters);
 void rondo_voters_free(struct rondo_voters *voters);
 
-// True if other ranks are lost than when the voters were listed; waits for that until `end_ns` of
-// rondo_now_ns.
+// True if other ranks that are not excluded are lost than when the voters were listed; waits for
+// that until `end_ns` of rondo_now_ns.
 bool rondo_voters_await_change(struct rondo_rank *rank, const struct rondo_voters *voters,
                                uint64_t end_ns);
 

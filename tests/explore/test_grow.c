@@ -195,7 +195,8 @@ static void member_settle(struct world *w, uint32_t i, bool has_joined) {
   if (v->keeper == i && !has_joined)
     vote_cancel(w, v, "the members did not agree");
   if (i == w->keeper)
-    rondo_admission_settle(w->admission, has_joined);
+    rondo_admission_settle(w->admission,
+                           has_joined ? RONDO_ADMISSION_JOINED : RONDO_ADMISSION_AGAIN);
 }
 
 static void member_end(struct world *w, uint32_t i, int status) {

@@ -44,7 +44,7 @@ static void drive_admission(const uint8_t *data, size_t size) {
     if (at % 4 == 0)
       rondo_admission_lose(a, who);
     if (at % 5 == 0)
-      rondo_admission_settle(a, at % 2);
+      rondo_admission_settle(a, (enum rondo_admission_end)(at % 3));
   }
   rondo_admission_destroy(a);
 }

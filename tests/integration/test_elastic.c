@@ -1,7 +1,9 @@
 // Jobs whose members change: processes join and leave, die and are replaced; votes differ, or are
 // not given. Every call returns in bounded time, and every member gets the same answer.
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +13,11 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "runtime/job/members.h"
+#include "runtime/net/job_address.h"
+#include "runtime/net/job_root.h"
+#include "runtime/rank/describe.h"
+#include "runtime/rank/handles.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/named.h"
@@ -114,6 +121,13 @@ static void expect_text(const char *why, const char *part) {
     fprintf(stderr, "\"%s\" is not in \"%s\"\n", part, why);
   RONDO_MEMBER_TRUE(strstr(why, part) != NULL);
 }
+
+// What a second thread of a rank needs.
+struct voter {
+  struct rondo_family *f;
+  struct rondo_context ctx, next;
+  int status;
+};
 
 static void run_family(uint32_t processes, void (*member)(struct rondo_family *f, uint32_t rank),
                        void (*watch)(struct rondo_family *f)) {
@@ -220,7 +234,127 @@ static void members_exclude_another_one(void **state) {
   run_family(3, exclude, NULL);
 }
 
+// The rank that the others exclude leaves in the middle of their vote: rank 0 votes before, rank 2
+// when it knows. Then both vote for what is left in another way, and agree.
+static void *announce_the_vote(void *arg) {
+  struct voter *v = arg;
+  for (size_t runs = 0; runs == 0; pause_briefly())
+    RONDO_MEMBER_STATUS(rondo_stuck(v->ctx, NULL, 0, &runs), RONDO_SUCCESS);
+  rondo_family_add(&v->f->words[READY]);
+  return NULL;
+}
+
+static void exclude_the_leaving(struct rondo_family *f, uint32_t rank) {
+  static const uint32_t excluded[] = {1};
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  struct voter voter = {.f = f, .ctx = ctx};
+  struct rondo_context next;
+  pthread_t watcher;
+  sum_over(ctx, 1, 3);
+  if (rank == 0) {
+    RONDO_MEMBER_TRUE(pthread_create(&watcher, NULL, announce_the_vote, &voter) == 0);
+  } else if (rank == 1) {
+    rondo_family_await(&f->words[READY], 1);
+    RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+    return;
+  }
+  while (rank == 2 && rondo_wait_ready(ctx, 0, NULL, 0, NULL) == RONDO_SUCCESS)
+    pause_briefly();
+  RONDO_MEMBER_STATUS(rondo_shrink(ctx, excluded, 1, LONG_NS, &next, NULL), RONDO_SUCCESS);
+  if (rank == 0)
+    pthread_join(watcher, NULL);
+  sum_over(next, 1, 2);
+  rondo_family_close(next);
+  next = shrink(ctx);
+  sum_over(next, 1, 2);
+  rondo_family_close(next);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+}
+
+static void an_excluded_rank_may_leave_during_the_vote(void **state) {
+  (void)state;
+  run_family(3, exclude_the_leaving, NULL);
+}
+
 // ------------------------------------------------------------------------ deaths ---
+
+// Rank 1 has joined and is gone when rank 0 looks: to wait_ready it is lost, but a vote's new job
+// has begun with it.
+static void look_late(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 2);
+  struct rondo_rank_list missing = {0};
+  struct rondo_rank *self;
+  sum_over(ctx, 1, 2);
+  rondo_family_add(&f->words[READY]);
+  rondo_family_await(&f->words[READY], 2);
+  if (rank == 0) {
+    RONDO_MEMBER_STATUS(rondo_wait_gone(ctx, LONG_NS, NULL, 0, NULL), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_wait_ready(ctx, LONG_NS, NULL, 0, NULL), RONDO_ERR_PEER);
+    RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &self), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_rank_await(self, RONDO_AWAIT_JOINED, &missing, LONG_NS),
+                        RONDO_SUCCESS);
+    rondo_rank_unpin(ctx);
+  }
+  rondo_family_close(ctx);
+}
+
+static void a_rank_that_joined_and_is_gone_has_joined(void **state) {
+  (void)state;
+  run_family(2, look_late, NULL);
+}
+
+// Rank 1 destroys its new context at once; rank 0 gets its own in any case.
+static void leave_at_once(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 2);
+  for (uint32_t i = 0; i < 50; i++) {
+    struct rondo_context next = shrink(ctx);
+    RONDO_MEMBER_STATUS(rondo_destroy(next, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+  }
+  rondo_family_close(ctx);
+}
+
+static void members_that_leave_the_new_job_at_once_do_not_disturb_the_others(void **state) {
+  (void)state;
+  run_family(2, leave_at_once, NULL);
+}
+
+// The root of a job asks its gatherer a few times per process for the place in the roster, however
+// many there are.
+static struct rondo_root_gatherer counting;
+static uint32_t places;
+
+static uint32_t count_place(const void *gather, uint64_t who) {
+  (void)rondo_fetch_add_relaxed_u32(&places, 1);
+  return rondo_members_gatherer.place(gather, who);
+}
+
+static void count_places(struct rondo_family *f, uint32_t rank) {
+  struct rondo_config cfg = f->cfg;
+  struct rondo_context ctx;
+  cfg.rank = rank;
+  cfg.rank_count = f->ranks;
+  if (rank == 0) {
+    RONDO_MEMBER_STATUS(rondo_config_complete(&cfg), RONDO_SUCCESS);
+    counting = rondo_members_gatherer;
+    counting.place = count_place;
+    RONDO_MEMBER_STATUS(rondo_root_listen(&cfg, &counting, &f->ids[0]), RONDO_SUCCESS);
+    rondo_store_release_u32(&f->has_id[0], 1);
+  }
+  rondo_family_await(&f->has_id[0], 1);
+  cfg.id = f->ids[0];
+  RONDO_MEMBER_STATUS(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
+  sum_over(ctx, 1, f->ranks);
+  rondo_family_add(&f->words[READY]);
+  rondo_family_await(&f->words[READY], f->ranks);
+  rondo_family_close(ctx); // the root has dismissed all by then
+  if (rank == 0)
+    RONDO_MEMBER_TRUE(rondo_load_relaxed_u32(&places) <= 3 * f->ranks);
+}
+
+static void the_work_of_a_root_is_linear(void **state) {
+  (void)state;
+  run_family(12, count_places, NULL);
+}
 
 // Rank 2 is killed and rank 3 takes its place. The secret of the old job is of no use any more.
 static void be_replaced(struct rondo_family *f, uint32_t rank) {
@@ -430,6 +564,37 @@ static void a_vote_that_not_all_give_ends_in_time(void **state) {
   run_family(2, vote_too_late, NULL);
 }
 
+// The signals that a task blocks, if it is a thread that declines; else 0.
+static unsigned long long task_blocked(const char *task) {
+  char path[300];
+  char line[200];
+  unsigned long long blocked = 0;
+  bool declines = false;
+  (void)snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+  FILE *status = fopen(path, "r");
+  while (status && fgets(line, sizeof line, status)) {
+    declines |= strcmp(line, "Name:\trondo-decline\n") == 0;
+    if (strncmp(line, "SigBlk:", 7) == 0)
+      blocked = strtoull(line + 7, NULL, 16);
+  }
+  if (status)
+    (void)fclose(status);
+  return declines ? blocked : 0;
+}
+
+// The application's signals do not come to the thread that declines.
+static void expect_no_signals(void) {
+  unsigned long long blocked = 0;
+  while (!blocked) {
+    DIR *tasks = opendir("/proc/self/task");
+    RONDO_MEMBER_TRUE(tasks != NULL);
+    for (const struct dirent *t = readdir(tasks); t && !blocked; t = readdir(tasks))
+      blocked = task_blocked(t->d_name);
+    (void)closedir(tasks);
+  }
+  RONDO_MEMBER_TRUE(blocked >> (SIGUSR2 - 1) & 1);
+}
+
 // Rank 0 gives up waiting. Then rank 2 is killed, and rank 1 votes when it knows: rank 0 does not
 // vote with it, and tells it so. The next call of both is in step.
 static void vote_after_a_loss(struct rondo_family *f, uint32_t rank) {
@@ -442,6 +607,7 @@ static void vote_after_a_loss(struct rondo_family *f, uint32_t rank) {
   expect_sum(ctx, coll, values, 3);
   if (rank == 0) {
     RONDO_MEMBER_STATUS(rondo_shrink(ctx, NULL, 0, 10000000, &next, why), RONDO_ERR_TIMEOUT);
+    expect_no_signals();
     rondo_family_add(&f->words[READY]);
     rondo_family_add(&f->words[READY]);
   }
@@ -545,11 +711,121 @@ static void an_id_that_nobody_uses_expires(void **state) {
   run_family(2, expire, NULL);
 }
 
+// Two threads of rank 0 vote: one is refused, and does not disturb the other one, which votes again
+// after a loss.
+static void *vote_in_thread(void *arg) {
+  struct voter *v = arg;
+  v->status = rondo_shrink(v->ctx, NULL, 0, LONG_NS, &v->next, NULL);
+  rondo_family_add(&v->f->words[READY]);
+  return NULL;
+}
+
+static void vote_twice_at_once(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  struct rondo_context next;
+  sum_over(ctx, 1, 3);
+  if (rank == 0) {
+    struct voter voters[2] = {{.f = f, .ctx = ctx}, {.f = f, .ctx = ctx}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+      RONDO_MEMBER_TRUE(pthread_create(&threads[i], NULL, vote_in_thread, &voters[i]) == 0);
+    for (int i = 0; i < 2; i++)
+      pthread_join(threads[i], NULL);
+    int winner = voters[0].status == RONDO_SUCCESS ? 0 : 1;
+    RONDO_MEMBER_STATUS(voters[winner].status, RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(voters[1 - winner].status, RONDO_ERR_EXISTS);
+    next = voters[winner].next;
+  } else {
+    rondo_family_add(&f->words[READY]);
+    if (rank == 2)
+      for (;;)
+        pause();
+    rondo_family_await(&f->words[DEAD], 1);
+    next = shrink(ctx);
+  }
+  sum_over(next, 1, 2);
+  rondo_family_close(next);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+}
+
+static void a_second_thread_that_votes_is_refused(void **state) {
+  (void)state;
+  run_family(3, vote_twice_at_once, kill_rank_2);
+}
+
+// Votes that fail leave no port open.
+static void fail_often(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 2);
+  struct rondo_context next;
+  const struct rondo_unique_id *id = rank == 0 ? listen_for_newcomers(f) : NULL;
+  sum_over(ctx, 1, 2);
+  uint32_t before = rondo_belongings_count().descriptors;
+  for (uint32_t i = 0; i < 20; i++) {
+    int status = rank == 0 ? rondo_shrink(ctx, NULL, 0, LONG_NS, &next, NULL)
+                           : rondo_grow(ctx, id, 1, LONG_NS, &next, NULL);
+    RONDO_MEMBER_STATUS(status, RONDO_ERR_MISMATCH);
+  }
+  RONDO_MEMBER_TRUE(rondo_belongings_count().descriptors < before + 10);
+  rondo_family_close(ctx);
+}
+
+static void votes_that_fail_leave_no_port_open(void **state) {
+  (void)state;
+  run_family(2, fail_often, NULL);
+}
+
+// The newcomer of rank 2 is stopped while it waits. The vote that admits it ends in time, for all
+// and once; the next vote admits the newcomer of rank 3.
+static void admit_the_stopped(struct rondo_family *f, uint32_t rank) {
+  char why[RONDO_REASON_BYTES];
+  if (rank >= 2) {
+    rondo_family_await(&f->words[PENDING], rank == 3);
+    struct rondo_context ctx = join(f);
+    sum_over(ctx, 2, 3);
+    rondo_family_close(ctx);
+    return;
+  }
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 2);
+  struct rondo_context next;
+  const struct rondo_unique_id *id = rank == 0 ? listen_for_newcomers(f) : NULL;
+  sum_over(ctx, 1, 2);
+  if (rank == 0) {
+    await_pending(id, 1);
+    rondo_family_add(&f->words[READY]);
+    await_pending(id, 2);
+  }
+  int status = rondo_grow(ctx, id, 1, 1000000000, &next, why);
+  RONDO_MEMBER_TRUE(status == RONDO_ERR_TIMEOUT || (rank == 1 && status == RONDO_ERR_ABORTED));
+  expect_text(why, "in time");
+  next = grow(ctx, id, 1);
+  rondo_family_add(&f->words[AGAIN]);
+  sum_over(next, 2, 3);
+  rondo_family_close(next);
+  rondo_family_close(ctx);
+}
+
+static void stop_the_newcomer(struct rondo_family *f) {
+  rondo_family_await(&f->words[READY], 1);
+  kill(f->pids[2], SIGSTOP);
+  rondo_family_add(&f->words[PENDING]);
+  rondo_family_await(&f->words[AGAIN], 2);
+  kill(f->pids[2], SIGKILL);
+}
+
+static void a_newcomer_that_does_not_come_is_passed_over(void **state) {
+  (void)state;
+  run_family(4, admit_the_stopped, stop_the_newcomer);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("elastic", a_process_joins_and_another_leaves),
       RONDO_NAMED_TEST("elastic", a_job_grows_one_by_one),
       RONDO_NAMED_TEST("elastic", members_exclude_another_one),
+      RONDO_NAMED_TEST("elastic", an_excluded_rank_may_leave_during_the_vote),
+      RONDO_NAMED_TEST("elastic", a_rank_that_joined_and_is_gone_has_joined),
+      RONDO_NAMED_TEST("elastic", members_that_leave_the_new_job_at_once_do_not_disturb_the_others),
+      RONDO_NAMED_TEST("elastic", the_work_of_a_root_is_linear),
       RONDO_NAMED_TEST("elastic", a_killed_process_is_replaced),
       RONDO_NAMED_TEST("elastic", a_death_during_the_vote_leads_to_another_vote),
       RONDO_NAMED_TEST("elastic", a_newcomer_that_dies_in_the_middle_is_replaced),
@@ -560,6 +836,9 @@ int main(void) {
       RONDO_NAMED_TEST("elastic", nobody_waits_for_one_that_has_given_up),
       RONDO_NAMED_TEST("elastic", strangers_and_too_few_newcomers_are_refused),
       RONDO_NAMED_TEST("elastic", an_id_that_nobody_uses_expires),
+      RONDO_NAMED_TEST("elastic", a_second_thread_that_votes_is_refused),
+      RONDO_NAMED_TEST("elastic", votes_that_fail_leave_no_port_open),
+      RONDO_NAMED_TEST("elastic", a_newcomer_that_does_not_come_is_passed_over),
   };
   return cmocka_run_group_tests_name("elastic", tests, NULL, NULL);
 }
