@@ -105,7 +105,8 @@ int rondo_describe_rank(struct rondo_context ctx, uint32_t *rank, uint32_t *rank
 // RONDO_ERR_TIMEOUT: members have not voted or not joined in time, or there are not enough
 //   newcomers;
 // RONDO_ERR_ABORTED: another member has returned an error, or has given up waiting;
-// RONDO_ERR_PEER: members were lost, and the rest cannot go on; or this rank has lost its job;
+// RONDO_ERR_PEER: members were lost, or have left the vote with an error of their own, and the rest
+//   cannot go on; or this rank has lost its job;
 // RONDO_ERR_EXISTS: another thread votes on this context;
 // RONDO_ERR_INVALID: `newcomers` is 0, or a callback called this;
 // RONDO_ERR_UNKNOWN: also if `id` is not of this process, or has expired, on all members;

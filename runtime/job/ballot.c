@@ -151,7 +151,7 @@ static int ballots_decide(const struct rondo_ballot *ballots, const uint32_t *ra
 
 int rondo_ballots_decide(const uint8_t *ballots, const uint32_t *ranks, uint32_t count,
                          uint32_t *keeper, char *why) {
-  struct rondo_ballot *decoded = malloc(count * sizeof *decoded);
+  struct rondo_ballot *decoded = calloc(count, sizeof *decoded);
   uint32_t read = 0;
   int status = RONDO_ERR_NO_MEMORY;
   (void)snprintf(why, RONDO_REASON_BYTES, "no memory for the votes");
