@@ -100,6 +100,11 @@ static const char *const faults[] = {
     "late_observer_counts",
     "one_observer",
     "report_once",
+    // Of a job that grows: tests/explore/test_grow.c.
+    "cancelled_late",
+    "cancel_forgotten",
+    "newcomers_forgotten",
+    "votes_uncompared",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 
