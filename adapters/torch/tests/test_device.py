@@ -128,7 +128,7 @@ def test_an_operation_runs_behind_what_the_stream_holds_and_before_what_comes(
 def test_a_stream_goes_on_beside_an_operation_until_it_waits(rank: int, devices: Any) -> None:
     tensor = devices.on_device(torch.ones(SIZE))
     other = devices.on_device(torch.zeros(SIZE))
-    dist.all_reduce(other)  # the first operation on a device waits for the other rank's first one
+    dist.all_reduce(other)  # a rank's first operation on a device waits for the other's
     work = None
     if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
@@ -360,6 +360,7 @@ def test_a_receive_from_any_source(rank: int, devices: Any) -> int:
 def test_tensors_are_kept_until_the_operation_has_ended(rank: int, devices: Any) -> None:
     whole = devices.on_device(torch.zeros(2 * SIZE))
     mine = devices.on_device(torch.full((SIZE,), rank + 1.0))
+    dist.all_reduce(whole)  # a rank's first operation on a device waits for the other's
     if rank == 1:
         store_of_default().wait(["dropped"])
     work = dist.all_gather_into_tensor(whole, mine, async_op=True)
