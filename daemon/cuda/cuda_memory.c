@@ -303,7 +303,7 @@ static bool is_stored(uint64_t to, uint64_t bytes) {
   return bytes <= STORED_BYTES && (to | bytes) % sizeof(uint64_t) == 0;
 }
 
-// Stores words in device memory; `from` null: zeros.
+// Stores words in device memory.
 static int copier_store(const struct rondo_cuda_device *d, const struct rondo_cuda_copier *copier,
                         uint64_t to, const void *from, uint64_t bytes) {
   CUstreamBatchMemOpParams stores[STORES_AT_ONCE];
@@ -313,9 +313,8 @@ static int copier_store(const struct rondo_cuda_device *d, const struct rondo_cu
   while (at < bytes && result == CUDA_SUCCESS) {
     unsigned count = 0;
     for (; count < STORES_AT_ONCE && at < bytes; count++, at += sizeof(uint64_t)) {
-      uint64_t word = 0;
-      if (from)
-        memcpy(&word, (const char *)from + at, sizeof word);
+      uint64_t word;
+      memcpy(&word, (const char *)from + at, sizeof word);
       stores[count].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
       stores[count].writeValue.address = to + at;
       stores[count].writeValue.value64 = word;
@@ -330,10 +329,7 @@ int rondo_cuda_zero(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes
   struct rondo_cuda_copier *copier = copier_take(d);
   if (!copier)
     return RONDO_ERR_SYSTEM;
-  int status =
-      is_stored(memory, bytes)
-          ? copier_store(d, copier, memory, NULL, bytes)
-          : copier_await(d, copier, d->api->memset_d8_async(memory, 0, bytes, copier->stream));
+  int status = copier_await(d, copier, d->api->memset_d8_async(memory, 0, bytes, copier->stream));
   copier_give(d, copier);
   return status;
 }

@@ -405,6 +405,7 @@ static const char *const entries[] = {
     "cuMemcpyHtoDAsync",
     "cuMemcpyDtoHAsync",
     "cuMemsetD8Async",
+    "cuStreamBatchMemOp",
     "cuPointerGetAttributes",
 };
 

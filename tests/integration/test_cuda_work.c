@@ -21,7 +21,7 @@
 #include "tests/integration/cuda_device.h"
 #include "tests/support/hand_mesh.h"
 
-#define WRITE "cuMemcpyHtoDAsync"
+#define WRITE "cuStreamBatchMemOp"
 #define COUNT 300u
 #define LONG_NS INT64_C(30000000000)
 #define CALLERS 3u

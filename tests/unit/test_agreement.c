@@ -832,7 +832,7 @@ static void invalid_messages_change_nothing(void **state) {
   REFUSED(h->facts |= RONDO_ENTRY_FAILED);
   REFUSED(h->key.generation = 0);
   REFUSED(h->key.group++);
-  REFUSED(h->key.id.space = 2);
+  REFUSED(h->key.id.space = RONDO_SPACE_KEY);
   REFUSED(h->key.id.reserved = 1);
   REFUSED(h->rank = 3);
   REFUSED(h->limit = 3);
