@@ -1,5 +1,4 @@
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <sodium.h>
 
 #include "base/log.h"
+#include "base/quiet_thread.h"
 #include "runtime/net/event_loop.h"
 
 #define OWNED_STEP 1024u
@@ -137,15 +137,8 @@ static void *loop_main(void *arg) {
   return NULL;
 }
 
-// Blocks all signals in the thread: the application's handlers do not run on it.
 static bool loop_try_start_thread(struct rondo_event_loop *loop) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int failed = pthread_create(&loop->thread, NULL, loop_main, loop);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failed)
+  if (rondo_quiet_thread_create(&loop->thread, NULL, loop_main, loop) != 0)
     return false;
   pthread_setname_np(loop->thread, "rondo-control");
   return true;

@@ -1,6 +1,5 @@
 #include "runtime/rank/decline.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/quiet_thread.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/vote.h"
@@ -84,21 +84,15 @@ static void *decline_main(void *arg) {
   return NULL;
 }
 
-// Blocks all signals in the thread: the application's handlers do not run on it.
 static void decline_start(struct rondo_rank *rank) {
   pthread_attr_t attr;
   pthread_t thread;
-  sigset_t all;
-  sigset_t before;
   if (rank->decline.has_thread)
     return;
   pthread_attr_init(&attr);
   pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   void *handle = (void *)(uintptr_t)rank->ctx.handle;
-  rank->decline.has_thread = pthread_create(&thread, &attr, decline_main, handle) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  rank->decline.has_thread = rondo_quiet_thread_create(&thread, &attr, decline_main, handle) == 0;
   pthread_attr_destroy(&attr);
   if (rank->decline.has_thread)
     return;

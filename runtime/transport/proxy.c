@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/condition.h"
+#include "base/quiet_thread.h"
 #include "runtime/transport/proxy_state.h"
 
 #define QUIET_ROUNDS 64u                // rounds in which nothing moved, before the thread sleeps
@@ -257,13 +257,7 @@ static int proxy_make_address(struct rondo_proxy *p) {
 }
 
 static int proxy_start_thread(struct rondo_proxy *p) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int failed = pthread_create(&p->thread, NULL, proxy_main, p);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failed)
+  if (rondo_quiet_thread_create(&p->thread, NULL, proxy_main, p) != 0)
     return RONDO_ERR_SYSTEM;
   pthread_setname_np(p->thread, "rondo-proxy");
   p->has_thread = 1;
