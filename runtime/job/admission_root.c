@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/condition.h"
 #include "base/log.h"
@@ -310,9 +309,7 @@ static void newcomer_end(void *arg) {
 }
 
 void rondo_newcomer_stop(struct rondo_newcomer *n) {
-  const struct timespec pause = {0, 1000000};
-  while (rondo_mesh_after(n->mesh, 0, newcomer_end, n) != RONDO_SUCCESS)
-    nanosleep(&pause, NULL);
+  rondo_mesh_call(n->mesh, newcomer_end, n);
   pthread_mutex_lock(&n->lock);
   while (!n->is_ended)
     pthread_cond_wait(&n->changed, &n->lock);

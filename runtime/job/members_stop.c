@@ -145,14 +145,12 @@ static void members_on_stop(void *arg) {
 }
 
 void rondo_members_stop(struct rondo_members *m, int64_t timeout_ns, int64_t join_ns) {
-  const struct timespec pause = {0, 1000000};
   uint64_t now_ns = rondo_now_ns();
   m->stop_span_ns = timeout_ns > 0 ? (uint64_t)timeout_ns : 0;
   m->stop_ns = now_ns + m->stop_span_ns;
   m->stop_join_ns = now_ns + (join_ns > 0 ? (uint64_t)join_ns : 0);
   m->farewell_ns = now_ns + (m->stop_span_ns < FAREWELL_NS ? m->stop_span_ns : FAREWELL_NS);
-  while (rondo_mesh_after(m->mesh, 0, members_on_stop, m) != RONDO_SUCCESS)
-    nanosleep(&pause, NULL);
+  rondo_mesh_call(m->mesh, members_on_stop, m);
   pthread_mutex_lock(&m->lock);
   while (!m->is_stopped)
     pthread_cond_wait(&m->changed, &m->lock);

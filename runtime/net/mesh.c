@@ -78,6 +78,12 @@ int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(vo
   return RONDO_SUCCESS;
 }
 
+void rondo_mesh_call(struct rondo_mesh *mesh, void (*call)(void *arg), void *arg) {
+  const struct timespec pause = {0, 1000000};
+  while (rondo_mesh_after(mesh, 0, call, arg) != RONDO_SUCCESS)
+    (void)nanosleep(&pause, NULL);
+}
+
 static void mesh_on_tick(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh *mesh = arg;
   (void)fd, (void)what;

@@ -114,6 +114,8 @@ int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *messa
 // bounded too.
 bool rondo_mesh_is_full(struct rondo_mesh *mesh);
 
+// Runs `call(arg)` once on the control thread, as soon as there is memory for that.
+void rondo_mesh_call(struct rondo_mesh *mesh, void (*call)(void *arg), void *arg);
 // Runs `call(arg)` once on the control thread, after `delay_ns`. Calls that are still due when the
 // mesh ends are dropped. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
 int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg),
