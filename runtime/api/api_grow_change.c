@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <rondo/elastic.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/api/api_context.h"
@@ -137,7 +139,7 @@ static void keeper_reserve(struct attempt *a) {
   while (rondo_admission_root_reserve(c->id, c->newcomers, &a->own.reserved, &waiting)) {
     a->own.status = RONDO_SUCCESS;
     a->own.text[0] = '\0';
-    if (a->own.reserved || c->newcomers == RONDO_BALLOT_ALL)
+    if (a->own.reserved || c->newcomers == RONDO_ALL_PENDING)
       return;
     keeper_describe_few(a, waiting, gone);
     if (rondo_now_ns() >= until_ns || change_is_closing(c) ||

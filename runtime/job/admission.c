@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/explore.h"
-#include <rondo/status.h>
+#include <rondo/elastic.h>
 
 enum state { WAITS, RESERVED, ADMITTED };
 
@@ -128,7 +128,7 @@ struct rondo_shared_bytes *rondo_admission_news(struct rondo_admission *a, uint6
 
 uint32_t rondo_admission_reserve(struct rondo_admission *a, uint32_t count) {
   uint32_t waiting = rondo_admission_pending(a);
-  uint32_t wanted = count == UINT32_MAX ? waiting : count;
+  uint32_t wanted = count == RONDO_ALL_PENDING ? waiting : count;
   uint32_t reserved = 0;
   if (waiting < wanted)
     return 0;

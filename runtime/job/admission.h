@@ -32,8 +32,8 @@ void rondo_admission_lose(struct rondo_admission *a, uint64_t who);
 
 // How many newcomers wait and are not reserved.
 uint32_t rondo_admission_pending(const struct rondo_admission *a);
-// Reserves the `count` oldest newcomers that wait, or nobody if there are not as many; UINT32_MAX:
-// all that wait. Returns how many it has reserved.
+// Reserves the `count` oldest newcomers that wait, or nobody if there are not as many;
+// RONDO_ALL_PENDING: all that wait. Returns how many it has reserved.
 uint32_t rondo_admission_reserve(struct rondo_admission *a, uint32_t count);
 // Admits those that are reserved: the first one gets the rank `first->rank`.
 void rondo_admission_admit(struct rondo_admission *a, const struct rondo_admitted *first);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/explore.h"
-#include <rondo/rondo.h>
+#include <rondo/elastic.h>
 
 #define LISTED 8u // ranks that a text names
 
@@ -55,7 +55,7 @@ __attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const
 static void text_add_ask(struct text *t, const struct rondo_ballot *ballot) {
   if (!ballot->is_grow)
     text_add(t, " to shrink");
-  else if (ballot->newcomers == RONDO_BALLOT_ALL)
+  else if (ballot->newcomers == RONDO_ALL_PENDING)
     text_add(t, " to admit all newcomers that wait");
   else
     text_add(t, " to admit %u newcomer%s", ballot->newcomers, ballot->newcomers == 1 ? "" : "s");

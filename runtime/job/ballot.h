@@ -9,12 +9,11 @@
 #include "runtime/job/membership_message.h"
 
 #define RONDO_BALLOT_BYTES 512u
-#define RONDO_BALLOT_ALL UINT32_MAX // of `newcomers`: all that wait
 
 // One member keeps the new job's root: in a grow the one that has the newcomers, else the first.
 struct rondo_ballot {
   bool is_grow;       // else a shrink
-  uint32_t newcomers; // that the member wants to admit; 0 in a shrink
+  uint32_t newcomers; // that the member wants to admit, or RONDO_ALL_PENDING; 0 in a shrink
   bool is_keeper;     // the member keeps the root
   // The keeper's: whether it can, how many newcomers it has reserved, and the new job.
   uint8_t status; // enum rondo_status

@@ -115,7 +115,7 @@ int rondo_vote_register(struct rondo_rank *rank, const struct rondo_voters *vote
   struct rondo_collective_desc desc = rondo_all_gather(0, RONDO_BALLOT_BYTES, RONDO_UINT8);
   const struct rondo_register_request request = {
       .desc = &desc, .id = {.number = voters->view, .space = RONDO_SPACE_VOTE}};
-  *vote = (struct rondo_vote){.rank = rank, .count = voters->count, .self = voters->self};
+  *vote = (struct rondo_vote){.rank = rank, .count = voters->count};
   int status = rondo_group_make(rank, voters->ranks, voters->count, &vote->group);
   desc.group = vote->group;
   return status == RONDO_SUCCESS ? rondo_rank_register(rank, &request, &vote->coll) : status;

@@ -39,7 +39,7 @@ bool rondo_voters_await_change(struct rondo_rank *rank, const struct rondo_voter
 // One vote of a rank. All zero: there is none.
 struct rondo_vote {
   struct rondo_rank *rank;
-  uint32_t count, self; // voters
+  uint32_t count; // of voters
   struct rondo_group group;
   struct rondo_collective coll;
   uint8_t *memory; // own ballot, then those of all
