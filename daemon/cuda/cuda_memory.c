@@ -386,17 +386,10 @@ static int copier_read(const struct rondo_cuda_device *d, const struct rondo_cud
 }
 
 // Copies between host and device through the staging memory.
-static int device_transfer(struct rondo_cuda_device *d, char *host, uint64_t device, uint64_t bytes,
-                           bool is_write) {
-  struct rondo_cuda_scope scope;
-  if (rondo_cuda_enter(d, &scope) != CUDA_SUCCESS)
-    return RONDO_ERR_SYSTEM;
-  struct rondo_cuda_copier *copier = copier_take(d);
-  int status = copier ? RONDO_SUCCESS : RONDO_ERR_SYSTEM;
-  if (copier && is_write && is_stored(device, bytes)) {
-    status = copier_store(d, copier, device, host, bytes);
-    bytes = 0;
-  }
+static int copier_transfer(const struct rondo_cuda_device *d,
+                           const struct rondo_cuda_copier *copier, char *host, uint64_t device,
+                           uint64_t bytes, bool is_write) {
+  int status = RONDO_SUCCESS;
   while (bytes && status == RONDO_SUCCESS) {
     uint64_t part = bytes < RONDO_CUDA_STAGING_BYTES ? bytes : RONDO_CUDA_STAGING_BYTES;
     status = is_write ? copier_write(d, copier, device, host, part)
@@ -405,8 +398,22 @@ static int device_transfer(struct rondo_cuda_device *d, char *host, uint64_t dev
     device += part;
     bytes -= part;
   }
-  if (copier)
+  return status;
+}
+
+static int device_transfer(struct rondo_cuda_device *d, char *host, uint64_t device, uint64_t bytes,
+                           bool is_write) {
+  struct rondo_cuda_scope scope;
+  if (rondo_cuda_enter(d, &scope) != CUDA_SUCCESS)
+    return RONDO_ERR_SYSTEM;
+  struct rondo_cuda_copier *copier = copier_take(d);
+  int status = RONDO_ERR_SYSTEM;
+  if (copier) {
+    status = is_write && is_stored(device, bytes)
+                 ? copier_store(d, copier, device, host, bytes)
+                 : copier_transfer(d, copier, host, device, bytes, is_write);
     copier_give(d, copier);
+  }
   rondo_cuda_leave(&scope);
   return status;
 }
