@@ -12,7 +12,8 @@
 
 static const uint8_t job[16] = "a job of tests";
 
-// The messages of newcomers, and a ballot, of which the rest is zero.
+// The messages of newcomers, and a ballot. Of a ballot the input may be the beginning: zeros
+// follow.
 static void read_newcomers(const uint8_t *data, size_t size) {
   struct rondo_enter enter;
   struct rondo_admitted admitted;
