@@ -115,7 +115,7 @@ def build_wheel(
     sources = HERE / "src" / "rondo_torch"
     files = {
         f"rondo_torch/{name}": (sources / name).read_bytes()
-        for name in ("__init__.py", "_native.pyi", "py.typed")
+        for name in ("__init__.py", "_native.pyi", "py.typed", "torchft.py")
     }
     kept, given = settings.get("build"), settings.get("library")
     folder: ContextManager[str] = (

@@ -31,7 +31,7 @@ c10::intrusive_ptr<c10d::Backend> backend::make(const c10::intrusive_ptr<c10d::S
                                                 const group_settings &s) {
   std::shared_ptr<job> owner;
   std::vector<uint32_t> members(s.members.begin(), s.members.end());
-  if (!members.empty())
+  if (!members.empty() && !s.is_separate)
     owner = job::get_default();
   if (!owner) {
     owner = job::open(store, s);

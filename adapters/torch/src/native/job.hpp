@@ -35,6 +35,7 @@ struct group_settings {
   milliseconds timeout;
   std::string name;
   std::vector<int64_t> members; // ranks of the default group; empty: this is the default group
+  bool is_separate = false;     // opens a job of its own: its ranks are no ranks of another group
 };
 
 class job {
