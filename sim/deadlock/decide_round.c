@@ -9,7 +9,7 @@ bool rondo_sim_round_replays(const struct rondo_sim_config *c, enum rondo_sim_va
 static enum rondo_sim_decision decision_of(const struct rondo_sim_config *c,
                                            enum rondo_sim_variant variant) {
   bool naive = c->engine == RONDO_SIM_NAIVE_ENGINE;
-  if (variant != RONDO_SIM_PUBLISHED) {
+  if (variant < RONDO_SIM_PUBLISHED) {
     return naive ? RONDO_SIM_DECIDE_NAIVE : RONDO_SIM_DECIDE_FAST;
   }
   return rondo_sim_round_replays(c, variant)        ? RONDO_SIM_DECIDE_REPLAY
@@ -27,7 +27,7 @@ void rondo_sim_round_init(struct rondo_sim_round *r, const struct rondo_sim_conf
                                 .decision = decision_of(c, variant),
                                 .chances = rondo_sim_config_chances(c)};
   bool single = c->model == RONDO_SIM_SINGLE_QUEUE;
-  if (variant != RONDO_SIM_PUBLISHED) {
+  if (variant < RONDO_SIM_PUBLISHED) {
     rondo_sim_fast_init(&r->fast, w, rondo_sim_config_limit(c));
     return;
   }
@@ -82,10 +82,14 @@ bool rondo_sim_round_decide(struct rondo_sim_round *r, uint64_t round) {
 }
 
 enum rondo_sim_order rondo_sim_variant_order(enum rondo_sim_variant variant) {
-  return variant == RONDO_SIM_EXACT_SEQUENTIAL ? RONDO_SIM_SEQUENTIAL : RONDO_SIM_INTERLEAVED;
+  static const enum rondo_sim_order orders[] = {RONDO_SIM_INTERLEAVED, RONDO_SIM_SEQUENTIAL,
+                                                RONDO_SIM_SHUFFLED, RONDO_SIM_INTERLEAVED,
+                                                RONDO_SIM_SEQUENTIAL};
+  return orders[variant];
 }
 
 const char *rondo_sim_variant_name(enum rondo_sim_variant variant) {
-  static const char *const names[] = {"interleaved", "sequential", "dfccl"};
+  static const char *const names[] = {"interleaved", "sequential", "shuffled", "dfccl",
+                                      "dfccl-sequential"};
   return names[variant];
 }

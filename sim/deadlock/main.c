@@ -62,7 +62,8 @@ static const struct argp_option options[] = {
     {"disorder", 'd', "P", 0, "probability that a collective is skipped", 0},
     {"synchronisation", 's', "P", 0, "probability of a synchronisation before an invocation", 0},
     {"resources", KEY_RESOURCES, "K", 0, "executing collectives a GPU can hold", 0},
-    {"order", KEY_ORDER, "NAME", 0, "a GPU's list: interleaved (default) or sequential", 0},
+    {"order", KEY_ORDER, "NAME", 0, "a GPU's list: interleaved (default), sequential or shuffled",
+     0},
     {"skipped", KEY_SKIPPED, "NAME", 0, "a skipped collective: keeps-odds (default), next or last",
      0},
     {"turns", KEY_TURNS, "NAME", 0, "turns in the naive engine: round-robin (default) or random",
@@ -73,7 +74,8 @@ static const struct argp_option options[] = {
     {"threads", 't', "N", 0, "threads (one for each processor)", 0},
     {"engine", KEY_ENGINE, "NAME", 0, "fast (default), or naive: draws every event", 0},
     {"compat", KEY_COMPAT, "NAME", 0, "dfccl: add the published simulator's decisions", 0},
-    {"variant", KEY_VARIANT, "LIST", 0, "of interleaved, sequential, dfccl", 0},
+    {"variant", KEY_VARIANT, "LIST", 0,
+     "of interleaved, sequential, shuffled, dfccl, dfccl-sequential", 0},
     {"sweep", KEY_SWEEP, "K=A..B:log:N", 0,
      "N values of disorder, synchronisation, resources or rounds (:lin for even steps); at most "
      "twice",
@@ -329,7 +331,7 @@ static void rows_spread(const struct arguments *a, struct rondo_sim_report *r) {
 }
 
 static void variants_choose(const struct arguments *a, struct rondo_sim_report *r) {
-  static const char known[] = "interleaved, sequential, dfccl";
+  static const char known[] = "interleaved, sequential, shuffled, dfccl, dfccl-sequential";
   bool wanted[RONDO_SIM_VARIANTS] = {false};
   const char *variants = text_of(a, KEY_VARIANT);
   char *copy = rondo_sim_strdup(variants ? variants : ""), *save = NULL;
@@ -346,8 +348,9 @@ static void variants_choose(const struct arguments *a, struct rondo_sim_report *
     for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
       row->wanted[v] = variants                                        ? wanted[v]
                        : text_of(a, KEY_PRESET) && a->sweep_count == 0 ? true
-                       : v == RONDO_SIM_PUBLISHED ? row->config.compat_dfccl == 1
-                                                  : v == (int)row->config.order;
+                       : v < RONDO_SIM_PUBLISHED
+                           ? v == (int)row->config.order
+                           : v == RONDO_SIM_PUBLISHED && row->config.compat_dfccl == 1;
     }
   }
 }
@@ -381,7 +384,7 @@ static void rows_run(const struct arguments *a, struct rondo_sim_report *r) {
     struct rondo_sim_row *row = &r->rows[p.row];
     for (int v = 0; v < RONDO_SIM_VARIANTS && !stop; v++) {
       p.variant = (enum rondo_sim_variant)v;
-      if (row->wanted[v] && v == RONDO_SIM_PUBLISHED && row->config.synchronisation >= 1) {
+      if (row->wanted[v] && v >= RONDO_SIM_PUBLISHED && row->config.synchronisation >= 1) {
         row->outcomes[v].why_not = "the published simulator never ends at synchronisation 1";
       } else if (row->wanted[v]) {
         rondo_sim_run(&row->config, p.variant, &watch, &row->outcomes[v]);

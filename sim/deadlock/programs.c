@@ -49,7 +49,14 @@ static void stretch_of(const struct rondo_sim_layout *w, uint32_t group,
   uint32_t low_major = (uint32_t)(range->low >> 32), low_minor = (uint32_t)range->low;
   uint32_t high_major = (uint32_t)(range->high >> 32), high_minor = (uint32_t)range->high;
   uint64_t count = w->collectives[group], from, to;
-  if (w->order == RONDO_SIM_INTERLEAVED) {
+  if (w->order == RONDO_SIM_SHUFFLED) {
+    const uint32_t *places = w->places + w->first_place[group];
+    uint32_t low = 0, high = 0;
+    RONDO_SIM_LOWER_BOUND(low, (uint32_t)count, places[middle] < range->low);
+    RONDO_SIM_LOWER_BOUND(high, (uint32_t)count, places[middle] <= range->high);
+    from = low;
+    to = high;
+  } else if (w->order == RONDO_SIM_INTERLEAVED) {
     from = (uint64_t)low_major + (group < low_minor);
     to = (uint64_t)high_major + (group <= high_minor);
   } else {

@@ -193,17 +193,18 @@ static void line_add(const struct columns *c, const char *name, const char *what
 }
 
 static void table_add(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
-  static const struct cell heads[] = {{"paper"},
-                                      {"closed form"},
-                                      {"exact, interleaved"},
-                                      {"exact, sequential"},
-                                      {"published decisions"}};
+  static const struct cell heads[] = {
+      {"paper"},           {"closed form"},         {"exact, interleaved"},   {"exact, sequential"},
+      {"exact, shuffled"}, {"published decisions"}, {"published, sequential"}};
   struct columns c = columns_of(r);
   line_add(&c, "row", "configuration", heads, out);
   for (uint32_t i = 0; i < r->row_count; i++) {
     const struct rondo_sim_row *row = &r->rows[i];
-    const struct cell cells[] = {percent_cell(row->paper), percent_cell(row->closed),
-                                 outcome_cell(row, 0), outcome_cell(row, 1), outcome_cell(row, 2)};
+    struct cell cells[2 + RONDO_SIM_VARIANTS] = {percent_cell(row->paper),
+                                                 percent_cell(row->closed)};
+    for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+      cells[2 + v] = outcome_cell(row, v);
+    }
     line_add(&c, row->name, row->what, cells, out);
   }
 }

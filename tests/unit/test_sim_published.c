@@ -140,7 +140,8 @@ static void quick_decisions_agree_on_free_groups(void **state) {
     struct rondo_sim_layout w;
     rondo_sim_rng_begin(&rng, 21, 0, round);
     bool single = round % 4 == 0;
-    small_layout(&w, &rng, round % 2 ? 8 : 40, RONDO_SIM_INTERLEAVED);
+    small_layout(&w, &rng, round % 2 ? 8 : 40,
+                 round / 8 % 2 ? RONDO_SIM_SEQUENTIAL : RONDO_SIM_INTERLEAVED);
     double disorder = rondo_sim_rng_unit(&rng) * (round % 3 ? 0.05 : 0.5);
     double sync = single ? 0 : rondo_sim_rng_unit(&rng) * (round % 5 ? 0.1 : 0.7);
     deadlocks[single] += quick_agrees(&w, single, disorder, sync, &rng);
