@@ -3,53 +3,10 @@
 import math
 
 KIB, MIB, MB = 1 << 10, 1 << 20, 1000000
-ROWS = [f"s{i}" for i in range(1, 9)] + [f"y{i}" for i in range(1, 11)]
-VARIANTS = {"interleaved": "interleaved", "sequential": "sequential",
-            "dfccl": "published decisions"}
 
 
 def size_of(value):
     return f"{value // MIB} MiB" if value >= MIB else f"{value // KIB} KiB"
-
-
-# ------------------------------------------------------------------ DFCCL, Table 1 ---
-
-def row_line(figure, row):
-    """The exact variant nearest to the paper, and the intervals of all. True if one agrees."""
-    paper, tallies = row["paper"], row["variants"]
-    nearest = min(("interleaved", "sequential"), key=lambda name: abs(
-        tallies[name]["ratio"] - paper))
-    agreeing = [title for name, title in VARIANTS.items() if tallies[name]["agrees_with_paper"]]
-    intervals = "; ".join(
-        f"{title} {100 * t['ratio']:.3g} [{100 * t['low95']:.3g}, {100 * t['high95']:.3g}]"
-        for title, t in ((title, tallies[name]) for name, title in VARIANTS.items()))
-    why = f"agrees with {', '.join(agreeing) or 'none'}: {intervals}"
-    figure.line(f"{row['row']}: {row['configuration']}", 100 * paper,
-                100 * tallies[nearest]["ratio"], "%",
-                f"{why}; {row['notes']}" if row["notes"] else why,
-                ours_text=f"{100 * tallies[nearest]['ratio']:.3g} % ({nearest})")
-    return bool(agreeing)
-
-
-def table1(study, figure):
-    """The ratio of deadlocked rounds of 18 configurations."""
-    rounds = 32000 if not study.quick else 4000
-    points = {name: [] for name in ["the paper", *VARIANTS.values()]}
-    agreed = 0
-    for number, name in enumerate(ROWS, 1):
-        study.progress(f"row {name} of {len(ROWS)}")
-        found = study.rondo_sim(["deadlock", "--preset", "table1", "--rows", name, "-n",
-                                 str(rounds), "-q", "--json", "-"])["rows"][0]
-        agreed += row_line(figure, found)
-        points["the paper"].append((number, 100 * found["paper"]))
-        for key, title in VARIANTS.items():
-            points[title].append((number, 100 * found["variants"][key]["ratio"]))
-    figure.chart("Deadlocked rounds by row (1-8: s1-s8, 9-18: y1-y10)", "row", "%", points,
-                 log_y=True, joined=False)
-    figure.notes.append(f"{agreed} of {len(ROWS)} rows agree with at least one variant, {rounds:,} "
-                        "rounds each; brackets are 95 % intervals by Wilson. "
-                        "\"Ours\" is the exact search "
-                        "in the nearer of the two list orders. Zeros are not drawn.")
 
 
 # ------------------------------------------------------------------- DFCCL, 6.1 ---

@@ -11,6 +11,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the modules lie in the tree of sources
+import deadlock
 import measured
 import page
 import simulated
@@ -18,7 +19,8 @@ import simulated
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 FIGURES = {  # name: title, function or why there is none
-    "table1": ("DFCCL, Table 1: deadlocked rounds", simulated.table1),
+    "table1": ("DFCCL, Table 1: deadlocked rounds", deadlock.table1),
+    "conclusions": ("DFCCL, 2.4.3: the five conclusions, with exact cycles", deadlock.conclusions),
     "preemptions": ("DFCCL, 6.1: preemptions, simulated", simulated.preemptions),
     "fig11": ("DFCCL, Fig. 11: a late rank, fixed and adaptive budgets, simulated",
               simulated.fig11),
