@@ -168,7 +168,7 @@ bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const ch
     const char *name, *words;
     unsigned *out;
   } words[] = {{"model", "single-queue, synchronisation, resource-limited", &c->model},
-               {"order", "interleaved, sequential, shuffled", &c->order},
+               {"order", "interleaved, sequential", &c->order},
                {"skipped", "keeps-odds, next, last", &c->skipped},
                {"turns", "round-robin, random", &c->turns},
                {"engine", "fast, naive", &c->engine},

@@ -83,13 +83,11 @@ bool rondo_sim_round_decide(struct rondo_sim_round *r, uint64_t round) {
 
 enum rondo_sim_order rondo_sim_variant_order(enum rondo_sim_variant variant) {
   static const enum rondo_sim_order orders[] = {RONDO_SIM_INTERLEAVED, RONDO_SIM_SEQUENTIAL,
-                                                RONDO_SIM_SHUFFLED, RONDO_SIM_INTERLEAVED,
-                                                RONDO_SIM_SEQUENTIAL};
+                                                RONDO_SIM_INTERLEAVED, RONDO_SIM_SEQUENTIAL};
   return orders[variant];
 }
 
 const char *rondo_sim_variant_name(enum rondo_sim_variant variant) {
-  static const char *const names[] = {"interleaved", "sequential", "shuffled", "dfccl",
-                                      "dfccl-sequential"};
+  static const char *const names[] = {"interleaved", "sequential", "dfccl", "dfccl-sequential"};
   return names[variant];
 }

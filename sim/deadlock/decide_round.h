@@ -22,7 +22,6 @@
 enum rondo_sim_variant {
   RONDO_SIM_EXACT_INTERLEAVED, // real cycles, interleaved lists
   RONDO_SIM_EXACT_SEQUENTIAL,  // real cycles, sequential lists
-  RONDO_SIM_EXACT_SHUFFLED,    // real cycles, shuffled lists
   RONDO_SIM_PUBLISHED,         // the published simulator's decisions; the exact ones come before
   // The same on sequential lists, which its source code has commented out:
   RONDO_SIM_PUBLISHED_SEQUENTIAL,

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "sim/common/rng.h"
 #include "sim/common/text.h"
 
 static uint32_t *new_u32(uint64_t count) { return rondo_sim_calloc(count + 1, sizeof(uint32_t)); }
@@ -89,40 +88,6 @@ static void list_append(struct rondo_sim_layout *w, uint32_t gpu) {
   }
 }
 
-// Draws one random order of all collectives in which those of a group keep their order, and deals
-// them out to the lists of the GPUs. The order is the same in each run of the program.
-static void lists_shuffle(struct rondo_sim_layout *w) {
-  struct rondo_sim_rng rng;
-  uint32_t count = 0, *fill = new_u32(w->gpu_count), *taken = new_u32(w->group_count);
-  w->first_place = new_u32(w->group_count);
-  for (uint32_t g = 0; g < w->group_count; g++) {
-    w->first_place[g] = count;
-    count += w->collectives[g];
-  }
-  uint32_t *groups = rondo_sim_alloc(sizeof(uint32_t) * count);
-  w->places = rondo_sim_alloc(sizeof(uint32_t) * count);
-  w->planned = rondo_sim_alloc(sizeof(*w->planned) * w->slot_count);
-  for (uint32_t g = 0, n = 0; g < w->group_count; g++) {
-    for (uint32_t k = 0; k < w->collectives[g]; k++) {
-      groups[n++] = g;
-    }
-  }
-  rondo_sim_rng_begin(&rng, 1, 0, UINT64_MAX);
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t k = i + rondo_sim_rng_below(&rng, count - i), g = groups[k];
-    groups[k] = groups[i];
-    struct rondo_sim_collective c = {g, taken[g]++};
-    w->places[w->first_place[g] + c.index] = i;
-    for (uint32_t m = w->member_offset[g]; m < w->member_offset[g + 1]; m++) {
-      uint32_t gpu = w->members[m];
-      w->planned[w->slot_offset[gpu] + fill[gpu]++] = c;
-    }
-  }
-  free(groups);
-  free(fill);
-  free(taken);
-}
-
 static void lay_lists(struct rondo_sim_layout *w) {
   uint64_t actives = 0, joins = w->joined_offset[w->gpu_count];
   for (uint32_t i = 0; i < w->gpu_count; i++) {
@@ -145,9 +110,6 @@ static void lay_lists(struct rondo_sim_layout *w) {
     w->uniform_length = i == 0 || w->uniform_length == length ? length : 0;
   }
   w->slot_count = w->slot_offset[w->gpu_count];
-  if (w->order == RONDO_SIM_SHUFFLED) {
-    lists_shuffle(w);
-  }
 }
 
 static uint32_t root_of(uint32_t *parent, uint32_t i) {
@@ -205,9 +167,6 @@ void rondo_sim_layout_fini(struct rondo_sim_layout *w) {
   free(w->segments);
   free(w->active);
   free(w->slot_offset);
-  free(w->planned);
-  free(w->first_place);
-  free(w->places);
   free(w->component);
   free(w->component_first);
   free(w->component_gpus);
@@ -225,9 +184,6 @@ uint32_t rondo_sim_layout_gpu_at(const struct rondo_sim_layout *w, uint64_t at) 
 
 struct rondo_sim_collective rondo_sim_layout_at(const struct rondo_sim_layout *w, uint32_t gpu,
                                                 uint32_t slot) {
-  if (w->planned) {
-    return w->planned[w->slot_offset[gpu] + slot];
-  }
   const struct rondo_sim_segment *s = &w->segments[w->segment_offset[gpu]];
   const struct rondo_sim_segment *last = &w->segments[w->segment_offset[gpu + 1]] - 1;
   while (s < last && s[1].first_slot <= slot) {
@@ -261,9 +217,6 @@ uint32_t rondo_sim_layout_place(const struct rondo_sim_layout *w, uint32_t gpu, 
 
 uint32_t rondo_sim_layout_slot(const struct rondo_sim_layout *w, uint32_t gpu,
                                struct rondo_sim_collective c) {
-  if (w->planned) {
-    return rondo_sim_layout_lower_bound(w, gpu, rondo_sim_layout_key(w, c));
-  }
   uint32_t place = rondo_sim_layout_place(w, gpu, c.group);
   const struct rondo_sim_segment *s = &w->segments[w->segment_offset[gpu]];
   int rank = rank_in(w, s, place);

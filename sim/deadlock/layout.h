@@ -1,11 +1,11 @@
 // The layout of one simulation: which GPUs are in which group, how many collectives each group has,
 // and in what order each GPU would invoke them if nothing went wrong (DFCCL section 2.4.1).
 //
-// A GPU's planned list is not stored, except where lists are shuffled. Arithmetic over a few
-// *segments* converts a *slot* of the list to a collective and back, so 100,000 GPUs with 1,600
-// collectives each take a few megabytes. A collective is named by its group and its index in the
-// group's list. Every planned list is sorted by the *key* of its collectives. Keys are the same on
-// all GPUs, so all GPUs agree without disorder.
+// A GPU's planned list is not stored. Arithmetic over a few *segments* converts a *slot* of the
+// list to a collective and back, so 100,000 GPUs with 1,600 collectives each take a few megabytes.
+// A collective is named by its group and its index in the group's list. Every planned list is
+// sorted by the *key* of its collectives. Keys are the same on all GPUs, so all GPUs agree without
+// disorder.
 //
 //   rondo_sim_layout_init(&w, groups, group_count, gpu_count, order);  ...
 //   rondo_sim_layout_fini(&w);
@@ -20,8 +20,7 @@
 // How a GPU orders the collectives of its groups.
 enum rondo_sim_order {
   RONDO_SIM_INTERLEAVED, // the first of each group, then the second of each group, and so on
-  RONDO_SIM_SEQUENTIAL,  // all of one group, then all of the next
-  RONDO_SIM_SHUFFLED     // one random order of all collectives, which every GPU's list keeps
+  RONDO_SIM_SEQUENTIAL   // all of one group, then all of the next
 };
 
 // One group, as init gets it.
@@ -55,11 +54,7 @@ struct rondo_sim_layout {
   struct rondo_sim_segment *segments;
   uint32_t *active;
   uint32_t active_count;
-  uint64_t *slot_offset; // gpu_count + 1: where a GPU's list begins among all slots
-  // Shuffled lists only, else null:
-  struct rondo_sim_collective *planned; // at each slot of all GPUs
-  uint32_t *first_place;                // of each group, into places
-  uint32_t *places;                     // of each collective, in the order of all
+  uint64_t *slot_offset;     // gpu_count + 1: where a GPU's list begins among all slots
   uint32_t *component;       // of each GPU: GPUs that share groups, directly or through others
   uint32_t *component_first; // component_count + 1, into component_gpus
   uint32_t *component_gpus;  // ascending inside a component
@@ -94,8 +89,7 @@ uint32_t rondo_sim_layout_place(const struct rondo_sim_layout *w, uint32_t gpu, 
 uint32_t rondo_sim_layout_slot(const struct rondo_sim_layout *w, uint32_t gpu,
                                struct rondo_sim_collective c);
 
-// The number of collectives of the GPU's `place`-th group in the planned slots below `slot`. Not
-// for shuffled lists.
+// The number of collectives of the GPU's `place`-th group in the planned slots below `slot`.
 uint32_t rondo_sim_layout_count_below(const struct rondo_sim_layout *w, uint32_t gpu,
                                       uint32_t place, uint32_t slot);
 
@@ -105,9 +99,8 @@ uint32_t rondo_sim_layout_lower_bound(const struct rondo_sim_layout *w, uint32_t
 // The key of a collective; every GPU plans its collectives in order of their keys.
 static inline uint64_t rondo_sim_layout_key(const struct rondo_sim_layout *w,
                                             struct rondo_sim_collective c) {
-  return w->order == RONDO_SIM_INTERLEAVED  ? (uint64_t)c.index << 32 | c.group
-         : w->order == RONDO_SIM_SEQUENTIAL ? (uint64_t)c.group << 32 | c.index
-                                            : w->places[w->first_place[c.group] + c.index];
+  return w->order == RONDO_SIM_INTERLEAVED ? (uint64_t)c.index << 32 | c.group
+                                           : (uint64_t)c.group << 32 | c.index;
 }
 
 static inline uint64_t rondo_sim_layout_key_at(const struct rondo_sim_layout *w, uint32_t gpu,

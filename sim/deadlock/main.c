@@ -62,8 +62,7 @@ static const struct argp_option options[] = {
     {"disorder", 'd', "P", 0, "probability that a collective is skipped", 0},
     {"synchronisation", 's', "P", 0, "probability of a synchronisation before an invocation", 0},
     {"resources", KEY_RESOURCES, "K", 0, "executing collectives a GPU can hold", 0},
-    {"order", KEY_ORDER, "NAME", 0, "a GPU's list: interleaved (default), sequential or shuffled",
-     0},
+    {"order", KEY_ORDER, "NAME", 0, "a GPU's list: interleaved (default) or sequential", 0},
     {"skipped", KEY_SKIPPED, "NAME", 0, "a skipped collective: keeps-odds (default), next or last",
      0},
     {"turns", KEY_TURNS, "NAME", 0, "turns in the naive engine: round-robin (default) or random",
@@ -74,8 +73,7 @@ static const struct argp_option options[] = {
     {"threads", 't', "N", 0, "threads (one for each processor)", 0},
     {"engine", KEY_ENGINE, "NAME", 0, "fast (default), or naive: draws every event", 0},
     {"compat", KEY_COMPAT, "NAME", 0, "dfccl: add the published simulator's decisions", 0},
-    {"variant", KEY_VARIANT, "LIST", 0,
-     "of interleaved, sequential, shuffled, dfccl, dfccl-sequential", 0},
+    {"variant", KEY_VARIANT, "LIST", 0, "of interleaved, sequential, dfccl, dfccl-sequential", 0},
     {"sweep", KEY_SWEEP, "K=A..B:log:N", 0,
      "N values of disorder, synchronisation, resources or rounds (:lin for even steps); at most "
      "twice",
@@ -331,7 +329,7 @@ static void rows_spread(const struct arguments *a, struct rondo_sim_report *r) {
 }
 
 static void variants_choose(const struct arguments *a, struct rondo_sim_report *r) {
-  static const char known[] = "interleaved, sequential, shuffled, dfccl, dfccl-sequential";
+  static const char known[] = "interleaved, sequential, dfccl, dfccl-sequential";
   bool wanted[RONDO_SIM_VARIANTS] = {false};
   const char *variants = text_of(a, KEY_VARIANT);
   char *copy = rondo_sim_strdup(variants ? variants : ""), *save = NULL;

@@ -43,24 +43,13 @@ static uint32_t add_program(struct rondo_sim_programs *p, uint32_t gpu) {
   return p->program_count - 1;
 }
 
-// The number of collectives of a group that lie before `place` in a shuffled order.
-static uint32_t shuffled_before(const struct rondo_sim_layout *w, uint32_t group, uint64_t place) {
-  const uint32_t *places = w->places + w->first_place[group];
-  uint32_t count = 0;
-  RONDO_SIM_LOWER_BOUND(count, w->collectives[group], places[middle] < place);
-  return count;
-}
-
 // The stretch of a group's indexes whose keys lie in the range; empty if first == end.
 static void stretch_of(const struct rondo_sim_layout *w, uint32_t group,
                        const struct rondo_sim_range *range, uint32_t *first, uint32_t *end) {
   uint32_t low_major = (uint32_t)(range->low >> 32), low_minor = (uint32_t)range->low;
   uint32_t high_major = (uint32_t)(range->high >> 32), high_minor = (uint32_t)range->high;
   uint64_t count = w->collectives[group], from, to;
-  if (w->order == RONDO_SIM_SHUFFLED) {
-    from = shuffled_before(w, group, range->low);
-    to = range->high < UINT64_MAX ? shuffled_before(w, group, range->high + 1) : count;
-  } else if (w->order == RONDO_SIM_INTERLEAVED) {
+  if (w->order == RONDO_SIM_INTERLEAVED) {
     from = (uint64_t)low_major + (group < low_minor);
     to = (uint64_t)high_major + (group <= high_minor);
   } else {

@@ -193,9 +193,12 @@ static void line_add(const struct columns *c, const char *name, const char *what
 }
 
 static void table_add(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
-  static const struct cell heads[] = {
-      {"paper"},           {"closed form"},         {"exact, interleaved"},   {"exact, sequential"},
-      {"exact, shuffled"}, {"published decisions"}, {"published, sequential"}};
+  static const struct cell heads[] = {{"paper"},
+                                      {"closed form"},
+                                      {"exact, interleaved"},
+                                      {"exact, sequential"},
+                                      {"published decisions"},
+                                      {"published, sequential"}};
   struct columns c = columns_of(r);
   line_add(&c, "row", "configuration", heads, out);
   for (uint32_t i = 0; i < r->row_count; i++) {

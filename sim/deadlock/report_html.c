@@ -21,8 +21,8 @@ static const char head[] =
     "</style>\n";
 
 static const char *const variant_titles[] = {
-    "exact cycles, interleaved lists", "exact cycles, sequential lists",
-    "exact cycles, shuffled lists", "published decisions", "published decisions, sequential lists"};
+    "exact cycles, interleaved lists", "exact cycles, sequential lists", "published decisions",
+    "published decisions, sequential lists"};
 
 static void cell_add(const struct rondo_sim_row *row, int v, struct rondo_sim_text *out) {
   const struct rondo_sim_outcome *o = &row->outcomes[v];

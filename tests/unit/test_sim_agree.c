@@ -25,7 +25,8 @@ struct setup {
 
 static void setup_draw(struct setup *s, struct rondo_sim_rng *rng) {
   uint32_t k = rondo_sim_rng_below(rng, 4);
-  enum rondo_sim_order order = (enum rondo_sim_order)rondo_sim_rng_below(rng, 3);
+  enum rondo_sim_order order =
+      rondo_sim_rng_below(rng, 2) ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL;
   s->limit = limits[k];
   s->sync = s->limit == RONDO_SIM_UNLIMITED || rondo_sim_rng_below(rng, 2)
                 ? rondo_sim_rng_unit(rng) * 0.6
@@ -162,7 +163,7 @@ static void fast_decision_agrees_where_regions_are_small(void **state) {
     struct rondo_sim_fast fast;
     rondo_sim_rng_begin(&rng, 8, 0, round);
     s.limit = round % 2 ? 1 : RONDO_SIM_UNLIMITED;
-    small_layout(&s.job, &rng, 200, (enum rondo_sim_order)(round / 2 % 3));
+    small_layout(&s.job, &rng, 200, round % 4 < 2 ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL);
     rondo_sim_programs_init(&s.all, &s.job);
     struct rondo_sim_chances chances =
         chances_of(0.004, s.limit == 1 ? 0 : 0.2, RONDO_SIM_SKIPPED_KEEPS_ODDS);
