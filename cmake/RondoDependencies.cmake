@@ -22,6 +22,32 @@ else()
   message(STATUS "libnuma not used: memory and workers are not placed by NUMA node")
 endif()
 
+# rondo_xxhash: link it to see xxhash.h, which is compiled in; its library is not linked. With
+# it RONDO_HAVE_XXHASH is on; without, state is not synchronised (include/rondo/state.h).
+add_library(rondo_xxhash INTERFACE)
+set(RONDO_HAVE_XXHASH OFF)
+if(RONDO_USE_XXHASH)
+  find_path(RONDO_XXHASH_INCLUDE_DIR xxhash.h)
+  mark_as_advanced(RONDO_XXHASH_INCLUDE_DIR)
+  set(version "")
+  if(RONDO_XXHASH_INCLUDE_DIR)
+    file(STRINGS ${RONDO_XXHASH_INCLUDE_DIR}/xxhash.h version
+         REGEX "^#define XXH_VERSION_(MAJOR|MINOR|RELEASE) ")
+    string(REGEX REPLACE "[^0-9;]" "" version "${version}")
+    string(REPLACE ";" "." version "${version}")
+  endif()
+  if(version VERSION_GREATER_EQUAL 0.8)
+    set(RONDO_HAVE_XXHASH ON)
+    target_compile_definitions(rondo_xxhash INTERFACE RONDO_HAVE_XXHASH=1)
+    target_include_directories(rondo_xxhash SYSTEM INTERFACE ${RONDO_XXHASH_INCLUDE_DIR})
+    message(STATUS "xxHash ${version}: ${RONDO_XXHASH_INCLUDE_DIR}")
+  else()
+    message(STATUS "xxHash 0.8 not found (Debian: libxxhash-dev): state is not synchronised")
+  endif()
+else()
+  message(STATUS "xxHash not used: state is not synchronised")
+endif()
+
 # rondo_cuda_toolkit: link it to see cuda.h. It exists only if RONDO_HAVE_CUDA is on. Nothing of the
 # toolkit is linked: the program finds the driver when it runs. RONDO_NVCC is the toolkit's
 # compiler. RONDO_CUDA_STUB is the library that stands for the driver in link tests. Either may be

@@ -1,12 +1,10 @@
 #include "runtime/job/ballot.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/explore.h"
+#include "base/text.h"
 #include <rondo/elastic.h>
-
-#define LISTED 8u // ranks that a text names
 
 void rondo_ballot_encode(const struct rondo_ballot *ballot, uint8_t *bytes) {
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = RONDO_BALLOT_BYTES};
@@ -35,30 +33,14 @@ bool rondo_ballot_decode(const uint8_t *bytes, struct rondo_ballot *out) {
          out->reserved <= RONDO_MAX_RANKS && (out->newcomers != 0) == out->is_grow;
 }
 
-// Text of limited length that is put together.
-struct text {
-  char *at;
-  size_t left;
-};
-
-__attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const char *format,
-                                                           ...) {
-  va_list args;
-  va_start(args, format);
-  int size = vsnprintf(t->at, t->left, format, args);
-  va_end(args);
-  size_t used = size < 0 ? 0 : (size_t)size < t->left ? (size_t)size : t->left - 1;
-  t->at += used;
-  t->left -= used;
-}
-
-static void text_add_ask(struct text *t, const struct rondo_ballot *ballot) {
+static void text_add_ask(struct rondo_text *t, const struct rondo_ballot *ballot) {
   if (!ballot->is_grow)
-    text_add(t, " to shrink");
+    rondo_text_add(t, " to shrink");
   else if (ballot->newcomers == RONDO_ALL_PENDING)
-    text_add(t, " to admit all newcomers that wait");
+    rondo_text_add(t, " to admit all newcomers that wait");
   else
-    text_add(t, " to admit %u newcomer%s", ballot->newcomers, ballot->newcomers == 1 ? "" : "s");
+    rondo_text_add(t, " to admit %u newcomer%s", ballot->newcomers,
+                   ballot->newcomers == 1 ? "" : "s");
 }
 
 static bool ballot_asks_the_same(const struct rondo_ballot *a, const struct rondo_ballot *b) {
@@ -71,47 +53,41 @@ static bool ballot_is_named(const struct rondo_ballot *ballot, const struct rond
 }
 
 // Names the ranks of these ballots. Returns how many they are.
-static uint32_t text_add_ranks(struct text *t, const struct rondo_ballot *ballots,
+static uint32_t text_add_ranks(struct rondo_text *t, const struct rondo_ballot *ballots,
                                const uint32_t *ranks, uint32_t count,
                                const struct rondo_ballot *like) {
   uint32_t all = 0;
   uint32_t named = 0;
   for (uint32_t i = 0; i < count; i++)
     all += ballot_is_named(&ballots[i], like);
-  text_add(t, all == 1 ? "rank " : "ranks ");
-  for (uint32_t i = 0; i < count && named <= LISTED; i++) {
-    if (!ballot_is_named(&ballots[i], like))
-      continue;
-    if (named < LISTED)
-      text_add(t, "%s%u", named ? ", " : "", ranks[i]);
-    else
-      text_add(t, ", …");
-    named++;
-  }
+  rondo_text_add(t, all == 1 ? "rank " : "ranks ");
+  for (uint32_t i = 0; i < count; i++)
+    if (ballot_is_named(&ballots[i], like))
+      rondo_text_add_rank(t, named++, ranks[i]);
   return all;
 }
 
 // Says who asks for what.
 static void differing_describe(const struct rondo_ballot *ballots, const uint32_t *ranks,
                                uint32_t count, char *why) {
-  struct text t = {why, RONDO_REASON_BYTES};
-  text_add(&t, "the votes differ: ");
+  struct rondo_text t = {why, RONDO_REASON_BYTES};
+  rondo_text_add(&t, "the votes differ: ");
   for (uint32_t i = 0; i < count; i++) {
     bool is_first = true;
     for (uint32_t k = 0; k < i; k++)
       is_first &= !ballot_asks_the_same(&ballots[k], &ballots[i]);
     if (!is_first)
       continue;
-    text_add(&t, i ? "; " : "");
+    rondo_text_add(&t, i ? "; " : "");
     uint32_t asking = text_add_ranks(&t, ballots, ranks, count, &ballots[i]);
-    text_add(&t, asking == 1 ? " asks" : " ask");
+    rondo_text_add(&t, asking == 1 ? " asks" : " ask");
     text_add_ask(&t, &ballots[i]);
   }
 }
 
 static int keeper_find(const struct rondo_ballot *ballots, const uint32_t *ranks, uint32_t count,
                        uint32_t *keeper, char *why) {
-  struct text t = {why, RONDO_REASON_BYTES};
+  struct rondo_text t = {why, RONDO_REASON_BYTES};
   uint32_t keepers = 0;
   for (uint32_t i = 0; i < count; i++) {
     if (!ballots[i].is_keeper)
@@ -123,8 +99,8 @@ static int keeper_find(const struct rondo_ballot *ballots, const uint32_t *ranks
     return RONDO_SUCCESS;
   if (keepers)
     (void)text_add_ranks(&t, ballots, ranks, count, NULL);
-  text_add(&t, keepers ? " each pass an id of newcomers: only one member may"
-                       : "no member passes the id of the newcomers");
+  rondo_text_add(&t, keepers ? " each pass an id of newcomers: only one member may"
+                             : "no member passes the id of the newcomers");
   return RONDO_ERR_MISMATCH;
 }
 

@@ -5,7 +5,7 @@ set -euo pipefail
 
 source=$1 work=$2 cc=$3
 without=()
-for name in NUMA CUDA MESH NCCL PMIX UCX; do
+for name in NUMA CUDA MESH NCCL PMIX UCX XXHASH; do
   without+=("-DRONDO_USE_$name=OFF")
 done
 for name in TESTS BENCHMARKS SIM TOOLS ADAPTERS; do
