@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "runtime/api/api_context.h"
 #include "runtime/api/api_grow.h"
 #include "runtime/job/admission_root.h"
@@ -216,16 +217,9 @@ static void keeper_look(void *arg) {
 
 // Says which members have not voted.
 static void vote_describe_missing(const struct rondo_vote *vote, char *why) {
-  uint32_t ranks[8];
-  struct rondo_rank_list list = {.ranks = ranks, .capacity = sizeof ranks / sizeof *ranks};
-  size_t at = (size_t)snprintf(why, RONDO_REASON_BYTES, "not all members have voted in time");
-  if (rondo_missing_list(vote->rank, vote->coll, 1, &list) != RONDO_SUCCESS || !list.count)
-    return;
-  at += (size_t)snprintf(why + at, RONDO_REASON_BYTES - at, "; missing: rank ");
-  for (uint32_t i = 0; i < list.count && i < list.capacity; i++)
-    at += (size_t)snprintf(why + at, RONDO_REASON_BYTES - at, "%s%u", i ? ", " : "", ranks[i]);
-  if (list.count > list.capacity)
-    (void)snprintf(why + at, RONDO_REASON_BYTES - at, ", …");
+  struct rondo_text t = {why, RONDO_REASON_BYTES};
+  rondo_text_add(&t, "not all members have voted in time");
+  rondo_missing_describe(vote->rank, vote->coll, 1, &t);
 }
 
 // Members that exclude different ranks vote in different groups, which the reason names.

@@ -9,6 +9,7 @@
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "runtime/observe/flight_write.h"
 #include "runtime/observe/report.h"
 #include "runtime/observe/snapshot.h"
@@ -295,6 +296,17 @@ int rondo_missing_list(struct rondo_rank *rank, struct rondo_collective handle, 
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "missing: no memory");
   return RONDO_SUCCESS;
+}
+
+void rondo_missing_describe(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                            struct rondo_text *text) {
+  uint32_t ranks[RONDO_TEXT_RANKS + 1];
+  struct rondo_rank_list list = {.ranks = ranks, .capacity = sizeof ranks / sizeof *ranks};
+  if (rondo_missing_list(rank, handle, run, &list) != RONDO_SUCCESS || !list.count)
+    return;
+  rondo_text_add(text, "; missing: rank ");
+  for (uint32_t i = 0; i < list.count && i < list.capacity; i++)
+    rondo_text_add_rank(text, i, ranks[i]);
 }
 
 int rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out) {

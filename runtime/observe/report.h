@@ -12,6 +12,7 @@ struct rondo_awaited;
 struct rondo_job;
 struct rondo_rank;
 struct rondo_rank_list;
+struct rondo_text;
 
 // Prints the stuck report of a job in at most 64 lines: the verdict and the cycle, the runs in the
 // cycle, other outstanding runs, and counts of the rest. Writes the number of ranks in the cycle to
@@ -27,6 +28,10 @@ int rondo_stuck_list(struct rondo_rank *rank, struct rondo_stuck *entries, size_
 int rondo_missing_list(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                        struct rondo_rank_list *list);
 int rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out);
+
+// Adds "; missing: rank ..." to a text: the ranks that have not submitted run `run`.
+void rondo_missing_describe(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                            struct rondo_text *text);
 
 // From the first call on, SIGUSR1 prints the stuck report of every job of this process, unless the
 // application handles that signal itself or RONDO_REPORT_SIGNAL is 0.

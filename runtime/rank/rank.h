@@ -61,6 +61,15 @@ struct rondo_lending {
   uint64_t lent_bytes; // atomic
 };
 
+// State of runtime/state/: the communicator on which the calls of a rank meet those of others.
+struct rondo_state_comm {
+  uint32_t is_in_use; // atomic; 1: a call owns the rest
+  uint64_t handle;    // of struct rondo_comm; 0: none
+  uint64_t view;      // of the job (struct rondo_voters)
+  uint64_t failures;  // communicators of this view that have failed
+  uint64_t exchanges; // of content, on this communicator
+};
+
 struct rondo_rank {
   struct rondo_config cfg; // resolved
   struct rondo_job *job;
@@ -108,6 +117,7 @@ struct rondo_rank {
   struct rondo_comm_end *comms; // guarded by comms_lock
   uint64_t next_comm;
   struct rondo_decline decline;
+  struct rondo_state_comm state_comm;
 };
 
 // The rank of a member of the job; null for null.
