@@ -75,6 +75,17 @@ case $name in
       'rank 1 of 2: the sum is 2' 'rank 1 of 2: the sum is 2' 'rank 1 of 3: the sum is 3' \
       'rank 2 of 3: the sum is 3'
     ;;
+  08_*)
+    run "$@" "$program"
+    sort_output
+    expect 'member: revision 1, the last weight is 0.5, 0 KiB received' \
+      'member: revision 2, the last weight is 1, 0 KiB received' \
+      'member: revision 3, the last weight is 1.5, 0 KiB received' \
+      'member: revision 3, the last weight is 1.5, 0 KiB received' \
+      'member: revision 3, the last weight is 1.5, 0 KiB received' \
+      'newcomer: revision 3, the last weight is 1.5, 1024 KiB received' \
+      'newcomer: revision 3, the last weight is 1.5, 8192 KiB received'
+    ;;
   *)
     echo "there is no example $name"
     exit 2
