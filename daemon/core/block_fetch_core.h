@@ -12,6 +12,7 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
   struct rondo_task_run run = {entry->send, entry->recv, entry->run, entry->stream, entry->ticket};
   uint32_t flags = (uint32_t)entry->flags & RONDO_SQE_FLAGS;
   rondo_counter_add(&b->counters.fetched, 1);
+  rondo_block_tally_fetch(b, entry->collective);
   if (c->state.phase != RONDO_PHASE_IDLE) {
     c->state.queued = run;
     c->state.flags &= (1u << RONDO_RUN_NEXT_SHIFT) - 1;
@@ -31,6 +32,7 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
     b->scheduled = 0;
   } else if (rondo_policy_should_switch(&b->daemon->policy, c->fixed.urgency, before)) {
     rondo_block_note_stuck(b);
+    rondo_block_tally_switch(b);
     rondo_task_queue_rewind(&b->queue);
     b->scheduled = 0;
   }

@@ -106,6 +106,27 @@ RONDO_FN void rondo_block_note_stuck(struct rondo_block *b) {
     rondo_block_note_wait(b, slot);
 }
 
+// What a context whose last step made no progress waits for (enum rondo_tallied).
+RONDO_FN int rondo_wait_reason(const struct rondo_task_context *c, int attempt) {
+  switch (c->state.phase) {
+  case RONDO_PHASE_GATE:
+    return RONDO_TALLY_WAITS_START;
+  case RONDO_PHASE_OPS:
+    return attempt == RONDO_ATTEMPT_NO_CREDIT ? RONDO_TALLY_WAITS_ROOM : RONDO_TALLY_WAITS_DATA;
+  case RONDO_PHASE_ENDED:
+    return RONDO_TALLY_WAITS_COMPLETION;
+  default:
+    return RONDO_TALLY_WAITS_READERS;
+  }
+}
+
+// Counts that the block leaves the scheduled collective, if the block has worked on it.
+RONDO_FN void rondo_block_tally_switch(const struct rondo_block *b) {
+  if (RONDO_HAS_TALLIES && b->scheduled)
+    rondo_block_tally(b, rondo_task_index(rondo_task_queue_current(&b->queue)),
+                      RONDO_TALLY_SWITCHES);
+}
+
 // True if the communicator has failed. Then the run must end, although the word of its wait may
 // never change.
 RONDO_FN bool rondo_block_is_failed(const struct rondo_block *b, uint32_t index) {

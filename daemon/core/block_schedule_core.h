@@ -8,6 +8,7 @@
 RONDO_FN void rondo_block_switch(struct rondo_block *b, uint32_t to) {
   if (to <= b->queue.cursor)
     b->stalled = b->passed = 1;
+  rondo_block_tally_switch(b);
   b->queue.cursor = to;
   b->scheduled = 0;
 }
@@ -19,7 +20,19 @@ RONDO_FN void rondo_block_preempt(struct rondo_block *b, struct rondo_active_slo
   uint32_t next = b->queue.cursor + 1;
   slot->blocked_since_ns = 0;
   rondo_counter_add(&b->counters.preemptions, 1);
+  rondo_block_tally(b, slot->context.fixed.index, RONDO_TALLY_PREEMPTIONS);
   rondo_block_switch(b, next < b->queue.count ? next : 0);
+}
+
+// Notes that the last step on the scheduled collective made no progress. The wait begins now,
+// unless it has begun before.
+RONDO_FN void rondo_block_note_blocked(const struct rondo_block *b, struct rondo_active_slot *slot,
+                                       uint64_t now_ns) {
+  if (slot->blocked_since_ns)
+    return;
+  slot->blocked_since_ns = now_ns;
+  rondo_block_tally(b, slot->context.fixed.index,
+                    rondo_wait_reason(&slot->context, (int)b->attempt));
 }
 
 // How long the scheduled collective may be stuck. In RONDO_PHASE_DRAIN the run only waits until
@@ -123,8 +136,7 @@ RONDO_FN bool rondo_block_try_switch(struct rondo_block *b, bool is_stuck) {
 RONDO_FN bool rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_policy *policy = &b->daemon->policy;
   struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
-  if (!slot->blocked_since_ns)
-    slot->blocked_since_ns = now_ns;
+  rondo_block_note_blocked(b, slot, now_ns);
   if (policy->budget == RONDO_BUDGET_NEVER || b->looks == 0 || RONDO_FAULT(BUDGET_NEVER_ENDS))
     return false;
   uint64_t since_ns = slot->blocked_since_ns > b->looked_ns ? slot->blocked_since_ns : b->looked_ns;
@@ -134,6 +146,7 @@ RONDO_FN bool rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
     if (rondo_block_try_switch(b, 1)) {
       slot->blocked_since_ns = 0;
       rondo_counter_add(&b->counters.preemptions, 1);
+      rondo_block_tally(b, slot->context.fixed.index, RONDO_TALLY_PREEMPTIONS);
       return true;
     }
   }
@@ -194,8 +207,7 @@ RONDO_FN void rondo_block_share(struct rondo_block *b) {
 RONDO_FN void rondo_block_stay(struct rondo_block *b, struct rondo_active_slot *slot,
                                uint64_t now_ns) {
   const struct rondo_policy *policy = &b->daemon->policy;
-  if (!slot->blocked_since_ns)
-    slot->blocked_since_ns = now_ns;
+  rondo_block_note_blocked(b, slot, now_ns);
   if (b->looks && now_ns - b->looked_ns >= policy->look_ns) {
     b->looked_ns = now_ns;
     b->stalled = 1;

@@ -15,6 +15,7 @@ RONDO_FN void rondo_slot_save(struct rondo_block *b, struct rondo_active_slot *s
     rondo_context_save(home, &slot->context);
   slot->dirty = 0;
   rondo_counter_add(&b->counters.context_saves, 1);
+  rondo_block_tally(b, slot->context.fixed.index, RONDO_TALLY_SAVES);
   RONDO_TIMED_END(SAVE, began);
 }
 
@@ -29,6 +30,7 @@ RONDO_FN struct rondo_active_slot *rondo_slot_fill(struct rondo_block *b, uint32
   slot->blocked_since_ns = 0;
   slot->budget_ns = 0;
   rondo_counter_add(&b->counters.context_loads, 1);
+  rondo_block_tally(b, index, RONDO_TALLY_LOADS);
   RONDO_TIMED_END(LOAD, began);
   return slot;
 }

@@ -42,6 +42,29 @@ struct rondo_block_counters {
   uint64_t steps, primitives, preemptions, context_loads, context_saves, quits, fetched, ended;
 };
 
+// What a block counts for each collective if the rank asks for it (rondo_collective_counters).
+enum rondo_tallied {
+  RONDO_TALLY_SWITCHES = 0,    // the block left the collective before its run had ended
+  RONDO_TALLY_PREEMPTIONS = 1, // ... after a step without progress
+  RONDO_TALLY_LOADS = 2,       // of its context
+  RONDO_TALLY_SAVES = 3,
+  RONDO_TALLY_FETCHES = 4,    // entries of its runs
+  RONDO_TALLY_QUEUE_SUM = 5,  // lengths of the task queue at these fetches
+  RONDO_TALLY_QUEUE_MOST = 6, // the greatest of them
+  // The block found the collective stuck, by what it waited for (rondo_wait_reason).
+  RONDO_TALLY_WAITS_DATA = 7,
+  RONDO_TALLY_WAITS_ROOM = 8,
+  RONDO_TALLY_WAITS_START = 9,
+  RONDO_TALLY_WAITS_READERS = 10,
+  RONDO_TALLY_WAITS_COMPLETION = 11,
+  RONDO_TALLY_COUNT = 12
+};
+
+// The counts of one collective on one block. Written as rondo_block_counters.
+struct rondo_tally {
+  uint64_t counts[RONDO_TALLY_COUNT];
+};
+
 // What all blocks of one rank share. It does not change; words that change are elsewhere.
 struct rondo_daemon_core {
   // block_count of them; block 0 copies entries to those of the other blocks. [0] is unused.
@@ -87,6 +110,7 @@ struct rondo_block {
   uint64_t waits;      // address of `capacity` × struct rondo_wait, by table index
   uint64_t flags;      // address of the ready flags, by table index; 0: none (block_ready_core.h)
   uint64_t ready;      // address of the ready set, by table index; 0: none
+  uint64_t tallies;    // address of struct rondo_tally, by table index; 0: nothing is counted
   uint32_t flag_end;   // after the last flag that a collective of the queue can have
   uint32_t blind_look; // place of the queue that is looked at next without a flag
   uint64_t last_progress_ns;
@@ -100,6 +124,26 @@ struct rondo_block {
 
 RONDO_FN void rondo_counter_add(uint64_t *counter, uint64_t n) {
   rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + n);
+}
+
+// Counts one more `what` (enum rondo_tallied) of the collective at table index `index`, if the rank
+// asks for it. Otherwise costs one test, so that tallies are free when they are off.
+RONDO_FN void rondo_block_tally(const struct rondo_block *b, uint32_t index, int what) {
+  struct rondo_tally *tallies = (struct rondo_tally *)(uintptr_t)b->tallies;
+  if (RONDO_HAS_TALLIES && tallies)
+    rondo_counter_add(&tallies[index].counts[what], 1);
+}
+
+// Counts a fetched entry, and the length of the task queue at that moment.
+RONDO_FN void rondo_block_tally_fetch(const struct rondo_block *b, uint32_t index) {
+  struct rondo_tally *tallies = (struct rondo_tally *)(uintptr_t)b->tallies;
+  if (!RONDO_HAS_TALLIES || !tallies)
+    return;
+  uint64_t *counts = tallies[index].counts;
+  rondo_counter_add(&counts[RONDO_TALLY_FETCHES], 1);
+  rondo_counter_add(&counts[RONDO_TALLY_QUEUE_SUM], b->queue.count);
+  if (counts[RONDO_TALLY_QUEUE_MOST] < b->queue.count)
+    rondo_store_relaxed_u64(&counts[RONDO_TALLY_QUEUE_MOST], b->queue.count);
 }
 
 // True if a block without progress may look at a gate, or at `exit`, now.
@@ -132,7 +176,7 @@ RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_
   b->turn_bytes = b->looked_ns = b->asked_ns = 0;
   b->tick_ns = 1;
   b->waits = (uint64_t)(uintptr_t)tasks->waits;
-  b->flags = b->ready = 0;
+  b->flags = b->ready = b->tallies = 0;
   b->flag_end = b->blind_look = 0;
   rondo_task_queue_init(&b->queue, tasks->entries, tasks->capacity);
   struct rondo_block_counters zero = {0, 0, 0, 0, 0, 0, 0, 0};

@@ -107,6 +107,11 @@ struct rondo_daemon {
   // use_flags; null: none.
   uint8_t *flags;
   uint64_t block_flags_bytes;
+  // The tallies of its blocks, one block after the other; each has one for each entry of the table.
+  // Set by create, if the configuration has collective_counters and the driver can count; null:
+  // none.
+  struct rondo_tally *tallies;
+  uint32_t tally_capacity; // entries of the table
   // Reports that a block has made progress: a connector may hold data for another process. Never
   // waits.
   void (*on_moved)(void *owner);
@@ -405,6 +410,31 @@ static inline void rondo_daemon_init(struct rondo_daemon *d, struct rondo_device
 static inline uint8_t *rondo_daemon_flag(const struct rondo_daemon *d, uint32_t block,
                                          uint32_t index) {
   return d->flags ? d->flags + block * d->block_flags_bytes + index : NULL;
+}
+
+// Adds up the tallies that the blocks have of a collective; QUEUE_MOST is the greatest. The daemon
+// has tallies.
+static inline struct rondo_tally rondo_daemon_tally(const struct rondo_daemon *d, uint32_t blocks,
+                                                    uint32_t index) {
+  struct rondo_tally sum = {{0}};
+  for (uint32_t b = 0; b < blocks; b++) {
+    const uint64_t *from = d->tallies[b * d->tally_capacity + index].counts;
+    uint64_t most = rondo_load_relaxed_u64(&from[RONDO_TALLY_QUEUE_MOST]);
+    for (uint32_t i = 0; i < RONDO_TALLY_COUNT; i++)
+      if (i != RONDO_TALLY_QUEUE_MOST)
+        sum.counts[i] += rondo_load_relaxed_u64(&from[i]);
+    if (sum.counts[RONDO_TALLY_QUEUE_MOST] < most)
+      sum.counts[RONDO_TALLY_QUEUE_MOST] = most;
+  }
+  return sum;
+}
+
+// Sets the tallies of a new collective to 0, if the daemon has tallies. No block knows it yet.
+static inline void rondo_daemon_clear_tally(const struct rondo_daemon *d, uint32_t blocks,
+                                            uint32_t index) {
+  for (uint32_t b = 0; d->tallies && b < blocks; b++)
+    for (uint32_t i = 0; i < RONDO_TALLY_COUNT; i++)
+      rondo_store_relaxed_u64(&d->tallies[b * d->tally_capacity + index].counts[i], 0);
 }
 
 // Sets the ready flags of a collective whose gate has changed.

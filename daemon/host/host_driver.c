@@ -62,8 +62,20 @@ static int queues_create(struct rondo_host_daemon *d, const struct rondo_daemon_
 
 // ------------------------------------------------------------------ daemons --
 
+// Gives the blocks their tallies. Pages that no block writes take no memory.
+static int tallies_create(struct rondo_host_daemon *d, uint32_t capacity) {
+  d->base.tallies = calloc((size_t)d->core.block_count * capacity, sizeof *d->base.tallies);
+  d->base.tally_capacity = capacity;
+  if (!d->base.tallies)
+    return RONDO_ERR_NO_MEMORY;
+  for (uint32_t b = 0; b < d->core.block_count; b++)
+    d->blocks[b].core.tallies = (uint64_t)(uintptr_t)(d->base.tallies + (size_t)b * capacity);
+  return RONDO_SUCCESS;
+}
+
 static void host_destroy(struct rondo_daemon *base) {
   struct rondo_host_daemon *d = rondo_host_daemon_of(base);
+  free(d->base.tallies);
   rondo_host_blocks_destroy(d);
   rondo_memory_free(d->queues);
   rondo_memory_free(d);
@@ -86,6 +98,8 @@ static int host_create(struct rondo_device *device, const struct rondo_daemon_re
   int status = queues_create(d, request, sources);
   if (status == RONDO_SUCCESS)
     status = rondo_host_blocks_create(d, sources, request->cfg->max_collectives);
+  if (status == RONDO_SUCCESS && request->cfg->collective_counters)
+    status = tallies_create(d, request->cfg->max_collectives);
   if (status == RONDO_SUCCESS)
     *daemon = &d->base;
   else

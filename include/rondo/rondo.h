@@ -195,17 +195,19 @@ struct rondo_config {
   // 1: memory that processes share is taken from the system's pool of huge pages, if the pool has
   // pages when the first rank here joins; default 0. Per process.
   uint32_t huge_pages;
+  // Host backend: 1: count for each collective what rondo_collective_counters returns; default 0.
+  uint32_t collective_counters;
 };
 
 #define RONDO_MIN_THREADS 64u
 #define RONDO_MAX_THREADS 512u
 #define RONDO_MAX_ENDPOINTS 16u
 #define RONDO_MIN_HEARTBEAT_NS UINT64_C(10000000)
-#define RONDO_CONFIG_VERSION 6u
+#define RONDO_CONFIG_VERSION 7u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, "", 0, 0, 0, 0                  \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, "", 0, 0, 0, 0, 0               \
   }
 
 // Measures how soon one thread sees a value that another thread stores, and derives budgets and the
@@ -641,6 +643,45 @@ struct rondo_counters {
 // Copies the counters to `out`. Each number is exact, but they are not read at the same instant.
 // Returns RONDO_SUCCESS.
 int rondo_counters(struct rondo_context ctx, struct rondo_counters *out);
+
+// What the blocks of this rank have done with one collective since it was registered. Start from
+// RONDO_COLLECTIVE_COUNTERS_INIT.
+struct rondo_collective_counters {
+  size_t size;           // set by RONDO_COLLECTIVE_COUNTERS_INIT
+  uint32_t version;      // set by RONDO_COLLECTIVE_COUNTERS_INIT
+  uint32_t reserved;     // zero
+  uint64_t switches;     // times that a block left the collective before its run had ended
+  uint64_t preemptions;  // ... after a step without progress
+  uint64_t loads, saves; // of its context, as context_loads and context_saves above
+  // A block fetches each run that it takes part in. The length of its task queue at that moment:
+  // how many collectives it had in work.
+  uint64_t fetches;    // of all blocks
+  uint64_t queue_sum;  // sum of the lengths at these fetches
+  uint64_t queue_most; // the greatest length
+  // Times that a block found the collective stuck, by what it waited for. It counts again when the
+  // block comes back to the collective and finds it still stuck.
+  uint64_t waits_data;       // data of a peer
+  uint64_t waits_room;       // room in the connector to a peer
+  uint64_t waits_start;      // registrations of the other members
+  uint64_t waits_readers;    // peers that still had to read what the run sent
+  uint64_t waits_completion; // room in the completion queue
+};
+
+#define RONDO_COLLECTIVE_COUNTERS_VERSION 1u
+#define RONDO_COLLECTIVE_COUNTERS_INIT                                                             \
+  {                                                                                                \
+    sizeof(struct rondo_collective_counters), RONDO_COLLECTIVE_COUNTERS_VERSION, 0, 0, 0, 0, 0, 0, \
+        0, 0, 0, 0, 0, 0, 0                                                                        \
+  }
+
+// Fills `out`, as rondo_counters does, with the counters of a collective. The configuration of this
+// rank must have collective_counters. rondo_flight_write writes these counters too.
+// Returns RONDO_SUCCESS;
+// RONDO_ERR_UNSUPPORTED: the configuration has no collective_counters, or the backend is not the
+//   host;
+// RONDO_ERR_INVALID: wrong size or version.
+int rondo_collective_counters(struct rondo_context ctx, struct rondo_collective coll,
+                              struct rondo_collective_counters *out);
 
 // The calls below are for diagnosis and are slow. They ask the other processes of the job, and wait
 // for their answers for at most 0.2 s. A rank of a process that does not answer counts as missing.

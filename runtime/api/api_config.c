@@ -27,6 +27,7 @@ static const char *const known_variables[] = {
     "RONDO_COST_MODEL", // read by rondo_context_create
     "RONDO_BLOCKS",
     "RONDO_BUDGET",
+    "RONDO_COLLECTIVE_COUNTERS",
     "RONDO_CONNECTOR_BYTES",
     "RONDO_ENDPOINTS",
     "RONDO_FLIGHT_FILE",
@@ -178,6 +179,9 @@ static int config_check(const struct rondo_config *c) {
                             RONDO_MAX_ENDPOINTS);
   if (c->huge_pages > 1)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: huge_pages is %u, not 0 or 1", c->huge_pages);
+  if (c->collective_counters > 1)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: collective_counters is %u, not 0 or 1",
+                            c->collective_counters);
   if (c->heartbeat_ns && c->heartbeat_ns < RONDO_MIN_HEARTBEAT_NS)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: heartbeat_ns %llu is not 0 or at least %llu",
                             (unsigned long long)c->heartbeat_ns,
@@ -239,6 +243,7 @@ static int config_fill(struct rondo_config *c, struct rondo_cost_file **file) {
   size_read("RONDO_SLOT_BYTES", is_slot_size, "a power of two from 64 to 2^30", &c->slot_bytes);
   number_read("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
   number32_read("RONDO_HUGE_PAGES", 1, &c->huge_pages);
+  number32_read("RONDO_COLLECTIVE_COUNTERS", 1, &c->collective_counters);
   network_read(c);
   word_read("RONDO_ORDER", orders, 2, &c->order);
   word_read("RONDO_BUDGET", budgets, 3, &c->budget);

@@ -24,6 +24,14 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
   RONDO_RETURN_PINNED(ctx, "counters", rank, rondo_counters_read(rank, out));
 }
 
+int rondo_collective_counters(struct rondo_context ctx, struct rondo_collective coll,
+                              struct rondo_collective_counters *out) {
+  if (!out || out->size != sizeof *out || out->version != RONDO_COLLECTIVE_COUNTERS_VERSION)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "collective_counters: `out` is null, or of another size or version");
+  RONDO_RETURN_PINNED(ctx, "collective_counters", rank, rondo_coll_counters_read(rank, coll, out));
+}
+
 int rondo_flight_write(struct rondo_context ctx, FILE *stream) {
   struct rondo_rank *rank;
   int status = rondo_rank_pin(ctx, "flight_write", &rank);

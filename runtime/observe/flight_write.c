@@ -8,6 +8,7 @@
 #include "daemon/plan/build.h"
 #include "daemon/plan/cost.h"
 #include "runtime/observe/flight_write.h"
+#include "runtime/observe/report.h"
 #include "runtime/observe/snapshot.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"
@@ -21,6 +22,7 @@
 struct live {
   struct rondo_flight_tag tag;
   struct rondo_coll_view view;
+  struct rondo_collective_counters counters; // size 0: not counted
   uint32_t oldest_count;
   struct rondo_flight_event oldest[RONDO_DEVICE_RUNS]; // runs that the ring no longer holds
 };
@@ -35,6 +37,8 @@ struct capture {
 
 static int live_capture(struct rondo_rank *rank, const struct rondo_coll *coll, struct live *l) {
   l->tag = coll->tag;
+  if (rank->member.daemon->tallies)
+    l->counters = rondo_coll_counters(rank, coll);
   for (const struct rondo_run_record *r = coll->head; r && r != coll->unpushed; r = r->next) {
     struct rondo_flight_event e = {.tag = coll->tag, .at_ns = r->submitted_ns, .run = r->number};
     e.pushed_ns = e.at_ns; // or later
@@ -153,6 +157,30 @@ static void event_print(const struct rondo_flight_event *e, FILE *out) {
   fprintf(out, "}\n");
 }
 
+static void counters_print(const struct live *l, uint64_t now_ns, FILE *out) {
+  const struct rondo_collective_counters *c = &l->counters;
+  const struct {
+    const char *name;
+    uint64_t value;
+  } fields[] = {{"switches", c->switches},
+                {"preemptions", c->preemptions},
+                {"loads", c->loads},
+                {"saves", c->saves},
+                {"fetches", c->fetches},
+                {"queue_sum", c->queue_sum},
+                {"queue_most", c->queue_most},
+                {"waits_data", c->waits_data},
+                {"waits_room", c->waits_room},
+                {"waits_start", c->waits_start},
+                {"waits_readers", c->waits_readers},
+                {"waits_completion", c->waits_completion}};
+  fprintf(out, "{\"event\": \"counters\", \"time_ns\": %llu, \"id\": %llu",
+          (unsigned long long)now_ns, (unsigned long long)l->tag.id);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    fprintf(out, ", \"%s\": %llu", fields[i].name, (unsigned long long)fields[i].value);
+  fprintf(out, "}\n");
+}
+
 // Prints first the outstanding runs that the ring no longer holds, so that a stuck run is always in
 // the record.
 static void events_print(const struct capture *c, FILE *out) {
@@ -168,6 +196,10 @@ static void events_print(const struct capture *c, FILE *out) {
     else
       event_print(e, out);
   }
+  uint64_t now_ns = rondo_stamp_ns(&c->flight->clock);
+  for (uint32_t i = 0; i < c->live_count; i++)
+    if (c->lives[i].counters.size)
+      counters_print(&c->lives[i], now_ns, out);
 }
 
 static void host_name_read(char *name, size_t bytes) {

@@ -336,6 +336,45 @@ int rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out) {
   return RONDO_SUCCESS;
 }
 
+struct rondo_collective_counters rondo_coll_counters(const struct rondo_rank *rank,
+                                                     const struct rondo_coll *coll) {
+  struct rondo_collective_counters out = RONDO_COLLECTIVE_COUNTERS_INIT;
+  const struct rondo_tally t =
+      rondo_daemon_tally(rank->member.daemon, rank->cfg.blocks, coll->index);
+  out.switches = t.counts[RONDO_TALLY_SWITCHES];
+  out.preemptions = t.counts[RONDO_TALLY_PREEMPTIONS];
+  out.loads = t.counts[RONDO_TALLY_LOADS];
+  out.saves = t.counts[RONDO_TALLY_SAVES];
+  out.fetches = t.counts[RONDO_TALLY_FETCHES];
+  out.queue_sum = t.counts[RONDO_TALLY_QUEUE_SUM];
+  out.queue_most = t.counts[RONDO_TALLY_QUEUE_MOST];
+  out.waits_data = t.counts[RONDO_TALLY_WAITS_DATA];
+  out.waits_room = t.counts[RONDO_TALLY_WAITS_ROOM];
+  out.waits_start = t.counts[RONDO_TALLY_WAITS_START];
+  out.waits_readers = t.counts[RONDO_TALLY_WAITS_READERS];
+  out.waits_completion = t.counts[RONDO_TALLY_WAITS_COMPLETION];
+  return out;
+}
+
+int rondo_coll_counters_read(struct rondo_rank *rank, struct rondo_collective handle,
+                             struct rondo_collective_counters *out) {
+  int status = RONDO_ERR_UNKNOWN;
+  if (!rank->member.daemon->tallies)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED,
+                            "collective_counters: rank %u does not count them: %s", rank->cfg.rank,
+                            rank->cfg.collective_counters
+                                ? "the backend is not the host"
+                                : "its configuration has no collective_counters");
+  rondo_rank_lock(rank);
+  const struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "collective_counters");
+  if (coll) {
+    *out = rondo_coll_counters(rank, coll);
+    status = RONDO_SUCCESS;
+  }
+  rondo_lock_give(&rank->lock);
+  return status;
+}
+
 // -------------------------------------------------------------------- signal --
 
 static int signal_pipe[2] = {-1, -1};

@@ -9,6 +9,7 @@
 #include <rondo/rondo.h>
 
 struct rondo_awaited;
+struct rondo_coll;
 struct rondo_job;
 struct rondo_rank;
 struct rondo_rank_list;
@@ -28,6 +29,12 @@ int rondo_stuck_list(struct rondo_rank *rank, struct rondo_stuck *entries, size_
 int rondo_missing_list(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                        struct rondo_rank_list *list);
 int rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out);
+// The tallies of all blocks. The daemon has tallies, and the rank's lock is held.
+struct rondo_collective_counters rondo_coll_counters(const struct rondo_rank *rank,
+                                                     const struct rondo_coll *coll);
+// As rondo_collective_counters. `out` has the right size and version.
+int rondo_coll_counters_read(struct rondo_rank *rank, struct rondo_collective handle,
+                             struct rondo_collective_counters *out);
 
 // Adds "; missing: rank ..." to a text: the ranks that have not submitted run `run`.
 void rondo_missing_describe(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,

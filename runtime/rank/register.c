@@ -651,6 +651,7 @@ static void coll_publish(const struct rondo_rank *rank, struct rondo_coll *coll)
   coll->failed_status = RONDO_SUCCESS;
   rondo_store_relaxed_u64(&coll->completed, coll->submitted);
   rondo_store_relaxed_u64(&coll->inline_run, 0);
+  rondo_daemon_clear_tally(rank->member.daemon, rank->cfg.blocks, coll->index);
   rondo_store_release_u32(&coll->generation, coll->generation + 1);
 }
 

@@ -433,6 +433,106 @@ static void a_rank_that_never_came_is_named_whatever_came_after(void **state) {
   forget_records(2);
 }
 
+// The last line with counters of the collective of that id, borrowed.
+static const json_t *counters_in(const json_t *lines, int64_t id) {
+  const json_t *found = NULL;
+  size_t i;
+  json_t *line;
+  json_array_foreach(lines, i, line) {
+    const char *event = json_string_value(json_object_get(line, "event"));
+    if (event && strcmp(event, "counters") == 0 && number_in(line, "id") == id)
+      found = line;
+  }
+  return found;
+}
+
+static struct rondo_collective_counters counters_of(struct rondo_context ctx,
+                                                    struct rondo_collective coll) {
+  struct rondo_collective_counters c = RONDO_COLLECTIVE_COUNTERS_INIT;
+  assert_int_equal(rondo_collective_counters(ctx, coll, &c), RONDO_SUCCESS);
+  return c;
+}
+
+// Rank 0 runs two collectives, and rank 1 comes later.
+static void has_the_counters_of_each_collective_if_they_are_on(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct rondo_collective colls[2][2];
+  struct rondo_config like = RONDO_CONFIG_INIT;
+  int32_t data[2][4] = {{0}};
+  like.collective_counters = 1;
+  like.blocks = 2; // only the first one takes part
+  rondo_test_job_open(&job, 2, &like);
+  for (uint64_t id = 0; id < 2; id++) {
+    struct rondo_collective_desc d = sum_of(UINT64_C(1000) + id, 2);
+    rondo_test_job_register(&job, &d, colls[id]);
+  }
+  for (uint32_t id = 0; id < 2; id++)
+    assert_int_equal(rondo_run(job.ctx[0], colls[id][0], data[0], data[0] + 2, NULL, NULL),
+                     RONDO_SUCCESS);
+  while (!counters_of(job.ctx[0], colls[0][0]).waits_data ||
+         !counters_of(job.ctx[0], colls[1][0]).waits_data)
+    (void)rondo_test(job.ctx[0], colls[0][0], 1);
+  for (uint32_t id = 2; id-- > 0;)
+    assert_int_equal(rondo_run(job.ctx[1], colls[id][1], data[1], data[1] + 2, NULL, NULL),
+                     RONDO_SUCCESS);
+  for (uint32_t r = 0; r < 2; r++)
+    for (uint32_t id = 0; id < 2; id++)
+      assert_int_equal(rondo_wait(job.ctx[r], colls[id][r], RONDO_LAST_RUN, RONDO_TEST_LONG_NS),
+                       RONDO_SUCCESS);
+  for (uint32_t r = 0; r < 2; r++)
+    write_record(job.ctx[r], r);
+  json_t *lines = read_record(0);
+  for (uint32_t id = 0; id < 2; id++) {
+    struct rondo_collective_counters c = counters_of(job.ctx[0], colls[id][0]);
+    const json_t *line = counters_in(lines, 1000 + id);
+    assert_non_null(line);
+    assert_int_equal(c.fetches, 1);
+    assert_true(c.queue_most <= 1 && c.queue_sum == c.queue_most && c.loads >= 1);
+    assert_int_equal(number_in(line, "switches"), c.switches);
+    assert_int_equal(number_in(line, "preemptions"), c.preemptions);
+    assert_int_equal(number_in(line, "loads"), c.loads);
+    assert_int_equal(number_in(line, "fetches"), c.fetches);
+    assert_int_equal(number_in(line, "queue_sum"), c.queue_sum);
+    assert_int_equal(number_in(line, "waits_data"), c.waits_data);
+  }
+  json_decref(lines);
+  json_t *report;
+  assert_int_equal(analyse(&report), 0);
+  json_decref(report);
+  rondo_test_job_close(&job);
+  forget_records(2);
+}
+
+static void has_no_counters_if_they_are_off(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = sum_of(1000, 1);
+  struct rondo_collective_counters c = RONDO_COLLECTIVE_COUNTERS_INIT;
+  rondo_test_job_open(&job, 1, NULL);
+  rondo_test_job_register(&job, &d, &coll);
+  run_some(job.ctx[0], coll, 1);
+  write_record(job.ctx[0], 0);
+  json_t *lines = read_record(0);
+  assert_null(counters_in(lines, 1000));
+  json_decref(lines);
+  c.fetches = 4711;
+  rondo_test_log_clear();
+  assert_int_equal(rondo_collective_counters(job.ctx[0], coll, &c), RONDO_ERR_UNSUPPORTED);
+  assert_true(rondo_test_log_has("its configuration has no collective_counters"));
+  c.version++;
+  assert_int_equal(rondo_collective_counters(job.ctx[0], coll, &c), RONDO_ERR_INVALID);
+  c.version--;
+  c.size--;
+  assert_int_equal(rondo_collective_counters(job.ctx[0], coll, &c), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_collective_counters(job.ctx[0], coll, NULL), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_test_log_lines(), 4);
+  assert_int_equal(c.fetches, 4711);
+  rondo_test_job_close(&job);
+  forget_records(1);
+}
+
 static void a_signal_writes_it(void **state) {
   (void)state;
   struct rondo_test_job job;
@@ -479,6 +579,8 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("flight", a_deadlock_is_explained_from_the_records_of_a_timeout),
       RONDO_NAMED_TEST("flight", the_report_finds_a_cycle_whatever_the_number_of_blocks),
       RONDO_NAMED_TEST("flight", a_rank_that_never_came_is_named_whatever_came_after),
+      RONDO_NAMED_TEST("flight", has_the_counters_of_each_collective_if_they_are_on),
+      RONDO_NAMED_TEST("flight", has_no_counters_if_they_are_off),
       RONDO_NAMED_TEST("flight", a_signal_writes_it),
       RONDO_NAMED_TEST("flight", a_stream_that_cannot_be_written_is_an_error),
   };

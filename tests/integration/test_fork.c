@@ -254,6 +254,7 @@ static void try_the_rest(struct rondo_context ctx, struct rondo_collective coll)
   char text[RONDO_REASON_BYTES];
   struct rondo_group group = {0};
   struct rondo_counters counters;
+  struct rondo_collective_counters of_one = RONDO_COLLECTIVE_COUNTERS_INIT;
   struct rondo_stuck stuck;
   void *memory = NULL;
   uint32_t rank = 0;
@@ -267,6 +268,7 @@ static void try_the_rest(struct rondo_context ctx, struct rondo_collective coll)
   REFUSED(rondo_mem_is_direct(ctx, &number));
   REFUSED(rondo_transport(ctx, 1, &number, text, sizeof text));
   REFUSED(rondo_counters(ctx, &counters));
+  REFUSED(rondo_collective_counters(ctx, coll, &of_one));
   REFUSED(rondo_stuck(ctx, &stuck, 1, &count));
   REFUSED(rondo_missing(ctx, coll, 1, NULL, 0, &rank));
   REFUSED(rondo_reason(ctx, coll, text, sizeof text));

@@ -273,6 +273,7 @@ static void refuse_everywhere(struct rondo_context ctx) {
   struct rondo_collective coll = {UINT64_C(1) << 32};
   struct rondo_group group = {1};
   struct rondo_counters counters;
+  struct rondo_collective_counters of_one = RONDO_COLLECTIVE_COUNTERS_INIT;
   struct rondo_run_args args = {&d, &d, NULL, NULL};
   uint64_t run;
   size_t count;
@@ -293,6 +294,7 @@ static void refuse_everywhere(struct rondo_context ctx) {
   assert_refused(rondo_event_fd(ctx, &fd), wanted);
   assert_refused(rondo_device_synchronize(ctx, 0), wanted);
   assert_refused(rondo_counters(ctx, &counters), wanted);
+  assert_refused(rondo_collective_counters(ctx, coll, &of_one), wanted);
   assert_refused(rondo_stuck(ctx, NULL, 0, &count), wanted);
   assert_refused(rondo_report(ctx, stderr, NULL), wanted);
 }

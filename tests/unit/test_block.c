@@ -222,16 +222,20 @@ static void what_is_submitted_is_fetched_and_done(void **state) {
 
 // Two collectives that only this side has registered: both are stuck after the first step, which
 // has tried both.
-static void two_stuck(void) {
+static void two_stuck_with(const struct rondo_config *c) {
   static int32_t data[2][COUNT];
-  struct rondo_config c = base_config();
-  open_sides(2, &c);
+  open_sides(2, c);
   for (uint64_t id = 1; id <= 2; id++)
     submit(0, enter(0, id, COUNT, 0), data[0], data[1]);
   assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED); // fetching is progress
   assert_int_equal(counters(0)->fetched, 2);
   assert_int_equal(counters(0)->preemptions, 1);
   assert_int_equal(scheduled(0), 1);
+}
+
+static void two_stuck(void) {
+  struct rondo_config c = base_config();
+  two_stuck_with(&c);
 }
 
 static void end_two_stuck(void) {
@@ -740,6 +744,7 @@ static void a_full_completion_queue_holds_runs_back(void **state) {
   (void)state;
   static int32_t data[2][COUNT];
   struct rondo_config c = base_config();
+  c.collective_counters = 1;
   open_sides(1, &c);
   struct rondo_collective colls[RONDO_CQ_ENTRIES];
   for (uint32_t i = 0; i < RONDO_CQ_ENTRIES; i++) {
@@ -758,6 +763,11 @@ static void a_full_completion_queue_holds_runs_back(void **state) {
   for (uint32_t i = 0; i < 100; i++)
     (void)step(0, 10);
   assert_int_equal(counters(0)->ended, RONDO_CQ_ENTRIES);
+  uint64_t waits = 0;
+  for (uint32_t i = 0; i < 10; i++)
+    waits +=
+        rondo_daemon_tally(sides[0].rank->member.daemon, 1, i).counts[RONDO_TALLY_WAITS_COMPLETION];
+  assert_true(waits > 0);
   pump();
   assert_int_equal(counters(0)->ended, RONDO_CQ_ENTRIES + 10);
   for (uint32_t i = 0; i < RONDO_CQ_ENTRIES; i++)
@@ -861,6 +871,139 @@ static void a_correction_of_time_leaves_what_began_before_alone(void **state) {
   close_sides();
 }
 
+// What side 0 has counted for the collective of that table index.
+static struct rondo_tally tally(uint32_t index) {
+  return rondo_daemon_tally(sides[0].rank->member.daemon, 1, index);
+}
+
+static void assert_tallied(uint32_t index, const struct rondo_tally *wanted) {
+  struct rondo_tally found = tally(index);
+  for (int i = 0; i < RONDO_TALLY_COUNT; i++)
+    if (found.counts[i] != wanted->counts[i])
+      fail_msg("collective %u, count %d: %llu, not %llu", index, i,
+               (unsigned long long)found.counts[i], (unsigned long long)wanted->counts[i]);
+}
+
+// The sum over the first `count` collectives.
+static uint64_t tallied(uint32_t count, int what) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < count; i++)
+    sum += tally(i).counts[what];
+  return sum;
+}
+
+static void a_block_counts_what_it_does_with_each_collective(void **state) {
+  (void)state;
+  struct rondo_config c = base_config();
+  c.collective_counters = 1;
+  two_stuck_with(&c); // leaves the first one for the second one
+  struct rondo_tally first = {{[RONDO_TALLY_SWITCHES] = 1,
+                               [RONDO_TALLY_PREEMPTIONS] = 1,
+                               [RONDO_TALLY_LOADS] = 1,
+                               [RONDO_TALLY_FETCHES] = 1,
+                               [RONDO_TALLY_WAITS_START] = 1}};
+  struct rondo_tally second = {{[RONDO_TALLY_LOADS] = 1,
+                                [RONDO_TALLY_FETCHES] = 1,
+                                [RONDO_TALLY_QUEUE_SUM] = 1,
+                                [RONDO_TALLY_QUEUE_MOST] = 1,
+                                [RONDO_TALLY_WAITS_START] = 1}};
+  assert_tallied(0, &first);
+  assert_tallied(1, &second);
+  (void)step(0, FRONT_NS / 2); // spends the budget of the second one
+  second.counts[RONDO_TALLY_SWITCHES]++;
+  second.counts[RONDO_TALLY_PREEMPTIONS]++;
+  assert_tallied(0, &first);
+  assert_tallied(1, &second);
+  (void)step(0, 1); // finds the first one stuck again
+  first.counts[RONDO_TALLY_WAITS_START]++;
+  assert_tallied(0, &first);
+  assert_int_equal(step(0, QUIT_NS), RONDO_STEP_QUIT); // saves both
+  end_two_stuck();
+}
+
+static void the_counts_of_all_collectives_add_up(void **state) {
+  (void)state;
+  enum { COLLECTIVES = 20 }; // more than there are active slots
+  static int32_t data[COLLECTIVES][4096], out[2][COLLECTIVES][4096];
+  struct rondo_config c = base_config();
+  c.collective_counters = 1;
+  open_sides(2, &c);
+  for (uint32_t i = 0; i < COLLECTIVES; i++)
+    submit(0, enter(0, i, 4096, 0), data[i], out[0][i]);
+  for (int i = 0; i < 100; i++)
+    (void)step(0, 100);
+  for (uint32_t i = COLLECTIVES; i-- > 0;)
+    submit(1, enter(1, i, 4096, 0), data[i], out[1][i]);
+  pump();
+  assert_true(counters(0)->preemptions > 0 && counters(0)->context_saves > COLLECTIVES);
+  assert_int_equal(tallied(COLLECTIVES, RONDO_TALLY_PREEMPTIONS), counters(0)->preemptions);
+  assert_int_equal(tallied(COLLECTIVES, RONDO_TALLY_LOADS), counters(0)->context_loads);
+  assert_int_equal(tallied(COLLECTIVES, RONDO_TALLY_SAVES), counters(0)->context_saves);
+  assert_int_equal(tallied(COLLECTIVES, RONDO_TALLY_FETCHES), counters(0)->fetched);
+  assert_true(tallied(COLLECTIVES, RONDO_TALLY_SWITCHES) >= counters(0)->preemptions);
+  for (uint32_t i = 0; i < COLLECTIVES; i++) // fetched in order, while all before were stuck
+    assert_int_equal(tally(i).counts[RONDO_TALLY_QUEUE_MOST], i);
+  close_sides();
+}
+
+// Side 0 runs alone what `desc` says, after both sides have registered it. Returns how often it
+// waited for `what`.
+static uint64_t waits_of(const struct rondo_collective_desc *desc, int what) {
+  static int32_t data[2][1 << 20];
+  struct rondo_collective colls[2];
+  struct rondo_config c = base_config();
+  c.collective_counters = 1;
+  open_sides(2, &c);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(rondo_register(sides[i].ctx, desc, &colls[i]), RONDO_SUCCESS);
+  submit(0, colls[0], data[0], data[1]);
+  for (int i = 0; i < 100; i++)
+    (void)step(0, 100);
+  uint64_t waits = tallied(1, what);
+  submit(1, colls[1], data[0], data[1]);
+  pump();
+  close_sides();
+  return waits;
+}
+
+static void waits_are_counted_by_what_is_waited_for(void **state) {
+  (void)state;
+  const struct rondo_collective_desc sum = rondo_all_reduce(1, COUNT, RONDO_INT32, RONDO_SUM);
+  const struct rondo_collective_desc send = rondo_send_recv(1, 1 << 20, RONDO_INT32, 0, 1);
+  const struct rondo_collective_desc receive = rondo_send_recv(1, 1 << 20, RONDO_INT32, 1, 0);
+  const struct rondo_collective_desc short_send = rondo_send_recv(1, 1 << 16, RONDO_INT32, 0, 1);
+  assert_int_equal(waits_of(&sum, RONDO_TALLY_WAITS_DATA), 1);
+  assert_int_equal(waits_of(&receive, RONDO_TALLY_WAITS_DATA), 1);
+  assert_int_equal(waits_of(&send, RONDO_TALLY_WAITS_ROOM), 1);
+  assert_int_equal(waits_of(&short_send, RONDO_TALLY_WAITS_READERS), 1);
+}
+
+static void a_new_collective_does_not_inherit_counts(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  c.collective_counters = 1;
+  open_sides(1, &c);
+  struct rondo_collective coll = enter(0, 1, COUNT, 0);
+  submit(0, coll, data[0], data[1]);
+  pump();
+  assert_int_equal(tally(0).counts[RONDO_TALLY_FETCHES], 1);
+  assert_int_equal(rondo_deregister(sides[0].ctx, coll), RONDO_SUCCESS);
+  coll = enter(0, 2, COUNT, 0);
+  assert_int_equal(slot_of(coll) - sides[0].block->slots, 0); // the same table entry
+  const struct rondo_tally none = {{0}};
+  assert_tallied(0, &none);
+  close_sides();
+}
+
+static void without_the_setting_nothing_is_counted(void **state) {
+  (void)state;
+  two_stuck();
+  assert_null(sides[0].rank->member.daemon->tallies);
+  assert_true(sides[0].block->tallies == 0);
+  end_two_stuck();
+}
+
 static void sizes_keep_their_budgets(void **state) {
   (void)state;
   assert_true(sizeof(struct rondo_task_context) <= 256);
@@ -900,6 +1043,11 @@ int main(void) {
       RONDO_NAMED_TEST("block", what_cannot_begin_is_blocked_since_it_was_handed_over),
       RONDO_NAMED_TEST("block", what_receives_first_is_handed_over_and_not_stepped),
       RONDO_NAMED_TEST("block", a_correction_of_time_leaves_what_began_before_alone),
+      RONDO_NAMED_TEST("block", a_block_counts_what_it_does_with_each_collective),
+      RONDO_NAMED_TEST("block", the_counts_of_all_collectives_add_up),
+      RONDO_NAMED_TEST("block", waits_are_counted_by_what_is_waited_for),
+      RONDO_NAMED_TEST("block", a_new_collective_does_not_inherit_counts),
+      RONDO_NAMED_TEST("block", without_the_setting_nothing_is_counted),
       RONDO_NAMED_TEST("block", sizes_keep_their_budgets),
   };
   rondo_test_log_open();

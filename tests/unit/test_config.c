@@ -8,10 +8,17 @@
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 
-static const char *const variables[] = {
-    "RONDO_BLOCKS",     "RONDO_BUDGET",      "RONDO_CONNECTOR_BYTES", "RONDO_ORDER",
-    "RONDO_WORKERS",    "RONDO_SLOT_BYTES",  "RONDO_TUNING",          "RONDO_ENDPOINTS",
-    "RONDO_HUGE_PAGES", "RONDO_HEARTBEAT_NS"};
+static const char *const variables[] = {"RONDO_BLOCKS",
+                                        "RONDO_BUDGET",
+                                        "RONDO_CONNECTOR_BYTES",
+                                        "RONDO_ORDER",
+                                        "RONDO_WORKERS",
+                                        "RONDO_SLOT_BYTES",
+                                        "RONDO_TUNING",
+                                        "RONDO_ENDPOINTS",
+                                        "RONDO_HUGE_PAGES",
+                                        "RONDO_HEARTBEAT_NS",
+                                        "RONDO_COLLECTIVE_COUNTERS"};
 
 static int clear(void **state) {
   (void)state;
@@ -44,6 +51,7 @@ static void defaults_are_filled_in(void **state) {
   assert_int_equal(c.blocks, 1);
   assert_int_equal(c.endpoints, 1);
   assert_int_equal(c.huge_pages, 0);
+  assert_int_equal(c.collective_counters, 0);
   assert_int_equal(c.heartbeat_ns, 0);
   assert_int_equal(c.max_collectives, 16384);
   assert_int_equal(c.order, RONDO_ORDER_FIFO);
@@ -61,6 +69,7 @@ static void the_environment_fills_what_is_left_open(void **state) {
   (void)setenv("RONDO_CONNECTOR_BYTES", "123456789012", 1);
   (void)setenv("RONDO_ENDPOINTS", "4", 1);
   (void)setenv("RONDO_HUGE_PAGES", "1", 1);
+  (void)setenv("RONDO_COLLECTIVE_COUNTERS", "1", 1);
   (void)setenv("RONDO_HEARTBEAT_NS", "250000000", 1);
   (void)setenv("RONDO_ORDER", "priority", 1);
   (void)setenv("RONDO_BUDGET", "never", 1);
@@ -72,6 +81,7 @@ static void the_environment_fills_what_is_left_open(void **state) {
   assert_true(c.connector_bytes == UINT64_C(123456789012));
   assert_int_equal(c.endpoints, 4);
   assert_int_equal(c.huge_pages, 1);
+  assert_int_equal(c.collective_counters, 1);
   assert_int_equal(c.heartbeat_ns, 250000000);
   assert_int_equal(c.order, RONDO_ORDER_PRIORITY);
   assert_int_equal(c.budget, RONDO_BUDGET_NEVER);
@@ -111,6 +121,7 @@ static void bad_variables_are_named_and_ignored(void **state) {
                                          {"RONDO_THREADS", "100"},
                                          {"RONDO_ENDPOINTS", "17"},
                                          {"RONDO_HUGE_PAGES", "2"},
+                                         {"RONDO_COLLECTIVE_COUNTERS", "yes"},
                                          {"RONDO_HEARTBEAT_NS", "9999999"},
                                          {"RONDO_HEARTBEAT_NS", "500ms"},
                                          {"RONDO_TUNING", "speed=1"},
@@ -173,6 +184,7 @@ static const struct {
            BAD(slot_bytes, UINT32_C(1) << 31),
            BAD(endpoints, RONDO_MAX_ENDPOINTS + 1),
            BAD(huge_pages, 2),
+           BAD(collective_counters, 2),
            BAD(heartbeat_ns, 1),
            BAD(heartbeat_ns, RONDO_MIN_HEARTBEAT_NS - 1),
            BAD(size, 1),

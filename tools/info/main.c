@@ -138,6 +138,7 @@ static void defaults_print(void) {
   number_print("heartbeat_ns", c.heartbeat_ns);
   number_print("endpoints", c.endpoints);
   number_print("huge_pages", c.huge_pages);
+  number_print("collective_counters", c.collective_counters);
   printf("  %-17s %s\n", "tuning", tuning);
 }
 

@@ -151,6 +151,22 @@ def test_a_run_says_whether_it_has_ended(job: Callable[..., Job]) -> None:
     assert two[0].counters().completed == 1 == two[0].counters().submitted
 
 
+def test_a_collective_has_counters_where_they_are_on(job: Callable[..., Job]) -> None:
+    array = np.ones(N, np.float32)
+    for on in (True, False):
+        two = job(2, collective_counters=on).contexts
+        colls = [ctx.all_reduce(1, N, DType.FLOAT32) for ctx in two]
+        for run in [coll.run(array, np.empty(N, np.float32)) for coll in colls]:
+            run.wait(LONG_S)
+        if on:
+            found = [coll.counters() for coll in colls]
+            assert [one.fetches for one in found] == [1, 1]
+            assert all(one.loads >= 1 and one.queue_most == 0 for one in found)
+        else:
+            with pytest.raises(rondo.UnsupportedError):
+                colls[0].counters()
+
+
 def test_buffers_live_as_long_as_their_run_and_no_longer(job: Callable[..., Job]) -> None:
     two = job(2).contexts
     colls = [ctx.all_reduce(1, N, DType.FLOAT32) for ctx in two]

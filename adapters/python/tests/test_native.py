@@ -23,6 +23,7 @@ STRUCTS = {
     "rondo_collective_desc": _native.Desc,
     "rondo_run_args": _native.RunArgs,
     "rondo_counters": _native.Counters,
+    "rondo_collective_counters": _native.CollectiveCounters,
     "rondo_stuck": _native.Stuck,
     "rondo_comm": _native.Handle,
     "rondo_ticket": _native.Ticket,
@@ -65,6 +66,7 @@ def test_structures_are_laid_out_as_the_compiler_lays_them_out(tmp_path: pathlib
         lines.append(f"memcpy(b + {at}, &c.{field[0]}, sizeof c.{field[0]});")
     lines.append('printf("default "); for (size_t i = 0; i < sizeof b; i++) printf("%02x", b[i]);')
     lines.append('printf("\\ndesc_version %u\\n", RONDO_COLLECTIVE_DESC_VERSION);')
+    lines.append('printf("counters_version %u\\n", RONDO_COLLECTIVE_COUNTERS_VERSION);')
     lines.append("struct rondo_comm_config d = RONDO_COMM_CONFIG_INIT;")
     lines.append('printf("comm_size %zu\\n", d.size); printf("comm_version %u\\n", d.version);')
     lines.append('printf("reason_bytes %d\\n", RONDO_REASON_BYTES);')
@@ -82,6 +84,7 @@ def test_structures_are_laid_out_as_the_compiler_lays_them_out(tmp_path: pathlib
             assert int(said[f"{name}.{field[0]}"]) == getattr(struct, field[0]).offset, field[0]
     assert said["default"] == bytes(_native.default_config()).hex()
     assert int(said["desc_version"]) == _native.DESC_VERSION
+    assert int(said["counters_version"]) == _native.COLLECTIVE_COUNTERS_VERSION
     config = _native.default_comm_config()
     assert [int(said["comm_size"]), int(said["comm_version"])] == [config.size, config.version]
     assert int(said["reason_bytes"]) == _native.REASON_BYTES

@@ -12,7 +12,7 @@ from ._buffers import Held, Shape
 from ._enums import Status
 from ._errors import ClosedError, InvalidError, RondoError, TimeoutError, check, error_of
 from ._native import lib
-from ._reports import Description
+from ._reports import CollectiveCounters, Description
 from ._state import Callback, Outstanding, Queue, State, Waiter
 from ._state import forget_callback, run_args, slices_ns
 
@@ -228,6 +228,10 @@ class Collective:
     def reason(self) -> str:
         """Why its runs fail, such as the two descriptors that differ; empty if they do not fail."""
         return _observe.reason(self._queue)
+
+    def counters(self) -> CollectiveCounters:
+        """What the rank's blocks have done with it; needs ``Context(collective_counters=True)``."""
+        return _observe.collective_counters(self._queue)
 
     def missing(self, run: int) -> List[int]:
         """The ranks that have not submitted ``run``, and all in other processes. Slow."""

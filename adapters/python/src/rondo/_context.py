@@ -127,6 +127,7 @@ class Context:
         multiprocessors: int = 0,
         endpoints: int = 0,
         huge_pages: bool = False,
+        collective_counters: bool = False,
         report_on_timeout: bool = True,
     ) -> None:
         if id is not None and len(id) != _native.UNIQUE_ID_BYTES:
@@ -154,6 +155,7 @@ class Context:
         config.threads, config.multiprocessors = threads, multiprocessors
         config.endpoints = endpoints
         config.huge_pages = int(huge_pages)
+        config.collective_counters = int(collective_counters)
         config.report_on_timeout = 0  # the library sees slices of a wait; Run.wait reports itself
         if config.rank_count == 0:
             check(lib.rondo_config_complete(byref(config)), "Context")

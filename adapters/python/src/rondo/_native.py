@@ -17,9 +17,10 @@ from . import _reports
 
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
-CONFIG_VERSION = 6
+CONFIG_VERSION = 7
 DESC_VERSION = 1
 COMM_CONFIG_VERSION = 1
+COLLECTIVE_COUNTERS_VERSION = 1
 REASON_BYTES = 512
 
 
@@ -64,6 +65,7 @@ class Config(ctypes.Structure):
         *fields_of(c_int, "address_family", "transport"),
         ("interfaces", c_char * 64),
         *fields_of(c_uint32, "threads", "multiprocessors", "endpoints", "huge_pages"),
+        ("collective_counters", c_uint32),
     ]
 
 
@@ -97,6 +99,14 @@ class RunArgs(ctypes.Structure):
 
 class Counters(ctypes.Structure):
     _fields_ = [(field.name, c_uint64) for field in fields(_reports.Counters)]
+
+
+class CollectiveCounters(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        *fields_of(c_uint32, "version", "reserved"),
+        *[(field.name, c_uint64) for field in fields(_reports.CollectiveCounters)],
+    ]
 
 
 class Stuck(ctypes.Structure):
@@ -184,6 +194,7 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_event_fd", [Handle, POINTER(c_int)]),
     ("rondo_device_synchronize", [Handle, c_int64]),
     ("rondo_counters", [Handle, POINTER(Counters)]),
+    ("rondo_collective_counters", [Handle, Handle, POINTER(CollectiveCounters)]),
     ("rondo_stuck", [Handle, POINTER(Stuck), c_size_t, POINTER(c_size_t)]),
     ("rondo_describe", [Handle, Handle, POINTER(Desc), *_RANKS]),
     ("rondo_missing", [Handle, Handle, c_uint64, *_RANKS]),

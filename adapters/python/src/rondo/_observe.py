@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import CFUNCTYPE, POINTER, byref, c_size_t, c_uint32, c_void_p
+from dataclasses import fields
 from typing import Callable, Dict, List, Tuple
 
 from . import _native
 from ._enums import DType, Kind, RedOp, RunState, Status
 from ._errors import ClosedError, UnknownError, check, error_of
 from ._native import lib
-from ._reports import Description, StuckReport, StuckRun
+from ._reports import CollectiveCounters, Description, StuckReport, StuckRun
 from ._state import Queue, State
 
 
@@ -46,6 +47,16 @@ def reason(queue: Queue) -> str:
     handle = _native.Handle(queue.coll)
     queue.state.call(lib.rondo_reason, "reason", handle, text, len(text))
     return _native.text_of(text)
+
+
+def collective_counters(queue: Queue) -> CollectiveCounters:
+    native = _native.CollectiveCounters(
+        size=ctypes.sizeof(_native.CollectiveCounters), version=_native.COLLECTIVE_COUNTERS_VERSION
+    )
+    handle = _native.Handle(queue.coll)
+    queue.state.call(lib.rondo_collective_counters, "counters", handle, byref(native))
+    values = _native.values_of(native)
+    return CollectiveCounters(**{one.name: values[one.name] for one in fields(CollectiveCounters)})
 
 
 _libc = ctypes.CDLL(None)

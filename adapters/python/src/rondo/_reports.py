@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import List, Optional, TypedDict
 
-__all__ = ["CommunicatorCounters", "Counters", "Description", "StuckReport", "StuckRun"]
+__all__ = [
+    "CollectiveCounters",
+    "CommunicatorCounters",
+    "Counters",
+    "Description",
+    "StuckReport",
+    "StuckRun",
+]
 
 
 class Description(TypedDict):
@@ -67,6 +74,29 @@ class Counters:
     starts: int
     helped: int
     connector_bytes: int
+
+
+@dataclass(frozen=True)
+class CollectiveCounters:
+    """What the blocks of a rank have done with one collective since it was registered.
+
+    ``fetches`` counts each run once for each block; ``queue_sum`` and ``queue_most`` are the sum
+    and the greatest of the lengths of the block's task queue at these fetches. The ``waits`` say
+    how often a block found the collective stuck, by what it waited for.
+    """
+
+    switches: int
+    preemptions: int
+    loads: int
+    saves: int
+    fetches: int
+    queue_sum: int
+    queue_most: int
+    waits_data: int
+    waits_room: int
+    waits_start: int
+    waits_readers: int
+    waits_completion: int
 
 
 @dataclass(frozen=True)
