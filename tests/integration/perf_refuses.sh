@@ -26,6 +26,11 @@ expect_refusal "--nthreads does not take '1025'" -t 1025
 expect_refusal "--op does not take 'mix'" --op mix
 expect_refusal '--agg_iters and --in-flight' -m 2 --in-flight 2
 expect_refusal '--op mixed needs --in-flight' --op mixed
+expect_refusal "--late-rank does not take '2'" --late-rank 2
+expect_refusal "--late-rank does not take '=1'" --late-rank =1
+expect_refusal "--late-rank does not take '1=-1'" --late-rank 1=-1
+expect_refusal '--late-rank must be a rank' -t 2 --late-rank 2=0.1
+expect_refusal '--counters is for the backend host' --counters --serve
 expect_refusal '--algo is for one collective' --op mixed --in-flight 2 --algo ring
 expect_refusal '--algo is for one collective' --serve --algo ring
 expect_refusal '--algo: the collective has no such algorithm' --op reduce --algo doubling

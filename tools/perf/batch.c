@@ -88,6 +88,19 @@ int perf_batch_begin(struct perf_batch *b, const struct perf_point *point, uint6
   return status;
 }
 
+int perf_batch_count(struct perf_batch *b, struct perf_counts *counts) {
+  int status = RONDO_SUCCESS;
+  b->call = "rondo_collective_counters";
+  for (uint32_t i = 0; i < b->point->in_flight; i++)
+    for (uint32_t k = 0; k < b->collectives[i].registration_count && status == RONDO_SUCCESS; k++) {
+      struct rondo_collective_counters c = RONDO_COLLECTIVE_COUNTERS_INIT;
+      status =
+          rondo_collective_counters(b->context, b->collectives[i].registrations[k].collective, &c);
+      perf_counts_add(&counts[i], &c);
+    }
+  return status;
+}
+
 void perf_batch_abort(struct perf_batch *b) {
   int status = RONDO_SUCCESS;
   rondo_abort(b->context);
@@ -235,9 +248,18 @@ static int batch_wait_events(struct perf_batch *b) {
   return status;
 }
 
+static void late_sleep(const struct perf_batch *b) {
+  struct timespec left = {.tv_sec = (time_t)(b->setup->late_ns / RONDO_KIT_SECOND_NS),
+                          .tv_nsec = (long)(b->setup->late_ns % RONDO_KIT_SECOND_NS)};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR)
+    continue;
+}
+
 int perf_batch_run(struct perf_batch *b) {
   static int (*const waits[PERF_WAIT_COUNT])(struct perf_batch *) = {
       batch_wait_callbacks, batch_wait_blocking, batch_wait_testing, batch_wait_events};
+  if (b->setup->late_ns && b->setup->late_rank == b->rank)
+    late_sleep(b);
   b->call = "rondo_run";
   int status = batch_submit(b);
   if (status != RONDO_SUCCESS)

@@ -14,6 +14,7 @@
 #include <rondo/rondo.h>
 
 #include "tools/kit/shape.h"
+#include "tools/perf/counts.h"
 #include "tools/perf/point.h"
 
 // A rank registers one descriptor for a collective. In the ring of send-recvs it registers two: its
@@ -73,6 +74,10 @@ void perf_batch_order(struct perf_batch *batch, uint32_t iteration);
 
 // One iteration: submits all runs and waits for all. Returns an enum rondo_status.
 int perf_batch_run(struct perf_batch *batch);
+
+// Adds the counters of each collective of this rank to `counts`, which has in_flight entries.
+// Returns an enum rondo_status.
+int perf_batch_count(struct perf_batch *batch, struct perf_counts *counts);
 
 // After a failure: aborts all runs of this rank, so that the collectives can be deregistered and
 // the buffers reused.

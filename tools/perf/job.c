@@ -38,6 +38,7 @@ struct shared {
   _Atomic uint64_t wrong;
   bool is_bad; // some point had wrong elements, or failed
   int init_status;
+  struct perf_counts counts[PERF_MAX_IN_FLIGHT];
 };
 
 struct job {
@@ -214,6 +215,9 @@ static void point_run(struct rank *self) {
   rondo_kit_barrier_wait(&job->shared->barrier);
   if (atomic_load(&job->shared->status) != RONDO_SUCCESS)
     perf_batch_abort(&self->batch);
+  else if (job->setup->counts)
+    call_succeeded(self, "rondo_collective_counters",
+                   perf_batch_count(&self->batch, job->shared->counts));
   call_succeeded(self, "rondo_deregister", perf_batch_end(&self->batch));
   rondo_kit_barrier_wait(&job->shared->barrier);
 }
@@ -226,6 +230,8 @@ static void point_fetch(struct job *job) {
   shared->failed_call[0] = '\0';
   atomic_store(&job->shared->status, RONDO_SUCCESS);
   atomic_store(&job->shared->wrong, 0);
+  if (job->setup->counts)
+    memset(shared->counts, 0, sizeof shared->counts);
 }
 
 static void point_finish(struct job *job) {
@@ -235,6 +241,8 @@ static void point_finish(struct job *job) {
                                .wrong = atomic_load(&job->shared->wrong)};
   if (result.status == RONDO_SUCCESS)
     result.stats = rondo_kit_measure_stats(job->measurement);
+  if (result.status == RONDO_SUCCESS && job->setup->counts)
+    result.counts = job->shared->counts;
   job->shared->is_bad |= result.wrong > 0 || result.status != RONDO_SUCCESS;
   job->source->finished(job->source->arg, &job->shared->point, &result);
 }

@@ -9,6 +9,7 @@
 
 #include <rondo/rondo.h>
 
+#include "tools/perf/counts.h"
 #include "tools/perf/point.h"
 
 struct perf_result {
@@ -16,7 +17,8 @@ struct perf_result {
   uint64_t wrong; // elements, all ranks and rounds
   int status;     // enum rondo_status of what failed
   const char *failed_call;
-  uint32_t failed_rank; // whose it was
+  uint32_t failed_rank;             // whose it was
+  const struct perf_counts *counts; // of each collective in flight; null: not counted
 };
 
 // Only rank 0 uses its source.

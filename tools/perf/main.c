@@ -1,6 +1,7 @@
 // rondo-perf: measures the collectives of Rondo, one thread a rank, or one process if a launcher
 // starts them.
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/kit/machine.h"
 #include "tools/kit/output.h"
@@ -63,16 +64,30 @@ static bool sweep_next(void *arg, struct perf_point *point) {
   return s->cycle < s->options->cycles;
 }
 
+// Keeps the counts, which the next point overwrites.
+static void line_take_counts(struct perf_line *line, const struct perf_point *point,
+                             const struct perf_result *result) {
+  memset(&line->totals[point->in_place], 0, sizeof line->totals[point->in_place]);
+  line->counts[point->in_place] = NULL;
+  if (!result->counts)
+    return;
+  perf_counts_total(&line->totals[point->in_place], result->counts, point->in_flight);
+  line->counts[point->in_place] = perf_counts_json(result->counts, point->in_flight);
+}
+
 static void sweep_finished(void *arg, const struct perf_point *point,
                            const struct perf_result *result) {
   struct sweep *s = arg;
   s->line.point = *point;
   bool last = point->in_place || !perf_point_may_be_in_place(point);
   s->line.results[point->in_place] = *result;
+  line_take_counts(&s->line, point, result);
   if (last) {
-    if (!point->in_place) // there is none: the same figures twice, as nccl-tests has columns for
-                          // both
+    if (!point->in_place) { // there is none: the same figures twice, as nccl-tests has columns for
+                            // both
       s->line.results[1] = *result;
+      s->line.counts[1] = NULL;
+    }
     perf_table_add(&s->table, &s->line);
     sweep_advance(s);
   }

@@ -61,6 +61,19 @@ static bool method_read(const char *text, void *values) {
   return o->point.schedule.free_running || strcmp(text, "barrier") == 0;
 }
 
+// RANK=SECONDS
+static bool late_read(const char *text, void *values) {
+  struct perf_setup *setup = &((struct perf_options *)values)->setup;
+  char rank[16];
+  const char *equals = strchr(text, '=');
+  size_t length = equals ? (size_t)(equals - text) : 0;
+  if (length == 0 || length >= sizeof rank)
+    return false;
+  (void)snprintf(rank, sizeof rank, "%.*s", (int)length, text);
+  return rondo_kit_read_u32(rank, 0, MAX_PERF_RANKS - 1, &setup->late_rank) &&
+         rondo_kit_read_seconds(equals + 1, &setup->late_ns);
+}
+
 #define AT(field) .offset = offsetof(struct perf_options, field)
 #define NUMBER(field, least, most) .value = RONDO_KIT_U32, AT(field), .low = (least), .high = (most)
 #define NAME(set, field) .value = RONDO_KIT_NAME, .names = (set), AT(field)
@@ -129,6 +142,13 @@ static const struct rondo_kit_option option_table[] = {
      NAME(RONDO_KIT_ORDERS, point.orders)},
     {"seed", 0, "N", "Seed of these orders (default 1)", .value = RONDO_KIT_U64, AT(setup.seed),
      .high = INT64_MAX},
+    {"late-rank", 0, "RANK=SECONDS",
+     "This rank sleeps so long in each iteration before it submits; the time counts",
+     .read = late_read},
+    {"counters", 0, NULL,
+     "Print after each line what the blocks did with the collectives, on average, and write the "
+     "sums of each collective over all ranks to the JSON file",
+     .value = RONDO_KIT_FLAG, AT(setup.counts)},
     {"method", 0, "barrier|free",
      "barrier (default): ranks meet before each iteration; free: they do not", .read = method_read},
     {"blocks", 0, "N", "Daemon blocks of each rank (default: Rondo's)",
@@ -225,6 +245,10 @@ static void options_check(const struct perf_options *o) {
     usage_refuse("--minbytes must be at most --maxbytes");
   if (o->point.shape.root >= o->setup.ranks)
     usage_refuse("--root must be a rank");
+  if (o->setup.late_ns && o->setup.late_rank >= o->setup.ranks)
+    usage_refuse("--late-rank must be a rank");
+  if (o->setup.counts && (o->serve || o->setup.config.backend != RONDO_BACKEND_HOST))
+    usage_refuse("--counters is for the backend host: not with --serve");
   if (o->setup.depth > 1 && o->point.in_flight > 1)
     usage_refuse("--agg_iters and --in-flight cannot both be more than 1");
   if (o->point.is_mixed && o->point.in_flight == 1)
@@ -257,6 +281,7 @@ void perf_options_read(struct perf_options *options, struct rondo_kit_processes 
   ranks_find(&options->setup);
   options_check(options);
   algorithm_force(options);
+  options->setup.config.collective_counters = options->setup.counts;
   point->shape.rank_count = options->setup.ranks;
   point->schedule.iters_max = point->schedule.iters_min;
   point->schedule.batch = options->setup.depth;

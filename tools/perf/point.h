@@ -27,6 +27,9 @@ struct perf_setup {
   uint64_t seed;                         // of the orders of submission
   uint64_t timeout_ns;                   // of a wait
   uint32_t capacity;                     // most timed iterations of a point
+  bool counts;                           // the counters of each collective
+  uint32_t late_rank;                    // submits later than the others in each iteration
+  uint64_t late_ns;                      // by this; 0: no rank is late
 };
 
 // How a rank learns that its runs have ended: the values of --blocking.

@@ -68,6 +68,9 @@ static void setup_print(const struct perf_options *o) {
          rondo_kit_name(RONDO_KIT_BUDGET, s->config.budget), perf_wait_name(o->point.wait),
          o->point.schedule.free_running ? "ranks run free" : "a barrier before each iteration",
          s->pinned ? "pinned" : "not pinned");
+  if (s->late_ns)
+    printf("# rank %" PRIu32 " submits %g us after the others, which is part of all times\n",
+           s->late_rank, (double)s->late_ns / 1e3);
   const char *pinned = getenv("RONDO_TUNING");
   if (pinned)
     printf("# RONDO_TUNING=%s\n", pinned);
@@ -134,11 +137,15 @@ static void result_print(const struct perf_table *table, const struct perf_line 
 static json_t *result_json(const struct perf_line *line, int i) {
   const struct perf_result *r = &line->results[i];
   struct bandwidths b = line_bandwidths(line, i);
-  return json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I, s:s}", "time",
-                   r->stats.median_ns / 1e3, "time_per_run", run_time_us(line, i), "alg_bw", b.alg,
-                   "bus_bw", b.bus, "nwrong", (json_int_t)r->wrong, "mean", r->stats.mean_ns / 1e3,
-                   "min", r->stats.min_ns / 1e3, "p99", r->stats.p99_ns / 1e3, "iterations",
-                   (json_int_t)r->stats.count, "status", rondo_status_name(r->status));
+  json_t *result =
+      json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I, s:s}", "time",
+                r->stats.median_ns / 1e3, "time_per_run", run_time_us(line, i), "alg_bw", b.alg,
+                "bus_bw", b.bus, "nwrong", (json_int_t)r->wrong, "mean", r->stats.mean_ns / 1e3,
+                "min", r->stats.min_ns / 1e3, "p99", r->stats.p99_ns / 1e3, "iterations",
+                (json_int_t)r->stats.count, "status", rondo_status_name(r->status));
+  if (line->counts[i])
+    json_object_set_new(result, "counters", line->counts[i]);
+  return result;
 }
 
 static void line_account(struct perf_table *table, const struct perf_line *line) {
@@ -164,6 +171,9 @@ static void times_print(const struct perf_line *line) {
   for (int i = 0; i < 2 && line->point.in_flight > 1; i++)
     number_print(run_time_us(line, i), 7);
   printf("\n");
+  for (int i = 0; i < 2; i++)
+    if (line->counts[i])
+      perf_counts_print(i ? "in place" : "out of place", &line->totals[i]);
 }
 
 void perf_table_add(struct perf_table *table, const struct perf_line *line) {

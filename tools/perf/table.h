@@ -12,6 +12,8 @@
 struct perf_line {
   struct perf_point point;
   struct perf_result results[2]; // [in place]
+  struct perf_counts totals[2];  // of all collectives in flight; zero: not counted
+  json_t *counts[2];             // of each collective; null: not counted
 };
 
 struct perf_table {
