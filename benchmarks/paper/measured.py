@@ -120,3 +120,120 @@ def priority(study, figure):
     figure.chart("8 KiB behind eight of 64 MiB (1: priority, 2: no priority, 3: Open MPI)", "",
                  "us", {what: [(i + 1, median[what])] for i, what in enumerate(
                      ("priority", "fifo", "mpi")) if what in median}, log_y=True, joined=False)
+
+
+# ------------------------------------------------------------------- DFCCL, Fig. 11 ---
+
+LATE_BUDGETS_US = (1, 10, 100, 1000, 4000)
+LATE_US = 5000
+LATE_COLLECTIVES, LATE_BYTES = 64, 64 << 10
+NO_LOOK_NS = 4000000000  # longer than every budget
+
+
+def late_run(study, orders, tuning, policy="adaptive", late=True):
+    """The least time of an iteration in us, and the counters of the collectives in order."""
+    path = os.path.join(study.out, "late.json")
+    ranks = min(4, max(2, cores()))
+    command = [study.program("rondo-perf"), "-t", str(ranks), "--in-flight",
+               str(LATE_COLLECTIVES), "-b", str(LATE_BYTES), "-e", str(LATE_BYTES), "-n", "6",
+               "-w", "1", "-c", "0", "--orders", orders, "--budget", policy, "--counters",
+               "--json", path]
+    if late:
+        command += ["--late-rank", f"{ranks - 1}={LATE_US / 1e6}"]
+    study.output(command, environment={"RONDO_TUNING": tuning}, limit_s=100)
+    with open(path, encoding="utf-8") as file:
+        result = json.load(file)["results"][0]["out_of_place"]
+    return result["min"], result["counters"]
+
+
+def late_tuning(look_ns, budget_us):
+    """All times that a budget needs; a block quits only after two budgets in vain."""
+    budget_ns = budget_us * 1000
+    return (f"look_ns={look_ns},front_budget_ns={budget_ns},min_budget_ns=1000,"
+            f"max_budget_ns={max(400000, budget_ns)},quit_period_ns={max(200000, 2 * budget_ns)}")
+
+
+def a_fetch(counters, *names):
+    """The mean of the named counters, added up, for one run on one rank."""
+    return sum(count[name] for count in counters for name in names) / sum(
+        count["fetches"] for count in counters)
+
+
+def late_sweep(study, look_ns, repeats):
+    """Medians of times, and the counters of the last repeat, by policy and budget."""
+    times = {"fixed": {}, "adaptive": {}}
+    counters = {"fixed": {}, "adaptive": {}}
+    for repeat in range(repeats):
+        for budget in LATE_BUDGETS_US:
+            study.progress(f"host, repeat {repeat + 1} of {repeats}, budget of {budget} us")
+            for policy, found in times.items():
+                time_us, counters[policy][budget] = late_run(
+                    study, "own", late_tuning(look_ns, budget), policy)
+                found.setdefault(budget, []).append(time_us)
+    medians = {policy: {budget: statistics.median(values) for budget, values in found.items()}
+               for policy, found in times.items()}
+    return medians, counters
+
+
+def late_lines(figure, name, swept, ideal_us, default, why):
+    """Lines and chart of a sweep; `default` is what Rondo does without any setting."""
+    (times, counters), (default_us, of_default) = swept, default
+    worst = max(times["fixed"], key=times["fixed"].get)
+    figure.line(f"{name}: time with the slowest fixed budget / default", "> 5",
+                times["fixed"][worst] / default_us, "x", f"slowest at {worst} us; {why}")
+    figure.line(f"{name}: the same fixed budget / adaptive from it", "> 5",
+                times["fixed"][worst] / times["adaptive"][worst], "x",
+                "what raising the budget after progress alone does")
+    switches = {policy: [(budget, a_fetch(count, "switches")) for budget, count in found.items()]
+                for policy, found in counters.items()}
+    figure.line(f"{name}: switches a run, fixed {LATE_BUDGETS_US[0]} us / {LATE_BUDGETS_US[-1]} us",
+                None, switches["fixed"][0][1] / switches["fixed"][-1][1], "x",
+                f"{switches['fixed'][0][1]:.2f} against {switches['fixed'][-1][1]:.2f}; default "
+                f"{a_fetch(of_default, 'switches'):.2f}, with {a_fetch(of_default, 'loads'):.2f} "
+                "contexts loaded; the paper has spikes of hundreds in a picture")
+    figure.chart(f"{name}: time", "budget of the front, us", "us", {
+        **{policy: sorted(found.items()) for policy, found in times.items()},
+        "without the late rank + delay": [(budget, ideal_us) for budget in LATE_BUDGETS_US]},
+                 log_x=True, log_y=True)
+    figure.chart(f"{name}: switches", "budget of the front, us", "switches a run", switches,
+                 log_x=True, log_y=True)
+
+
+def late_by_id(study, figure):
+    """Fig. 11 itself: switches and queue length by the collective's place in the call order."""
+    found = {name: late_run(study, "one", tuning, policy)[1] for name, policy, tuning in (
+        ("fixed budget of 10 us, no look rounds", "fixed", late_tuning(NO_LOOK_NS, 10)),
+        ("adaptive, the default", "adaptive", "look_ns=0"))}
+    for what, names, unit in (("context switches", ("switches",), "switches a run"),
+                              ("queue length at fetch", ("queue_sum",), "collectives")):
+        figure.chart(f"Host, one order: {what} (Fig. 11)", "collective in call order", unit, {
+            name: [(i, a_fetch([count], *names)) for i, count in enumerate(counters)]
+            for name, counters in found.items()})
+    counters = found["adaptive, the default"]
+    figure.line("host, one order: queue length at a fetch, mean", None,
+                a_fetch(counters, "queue_sum"), "",
+                f"greatest {max(count['queue_most'] for count in counters)}: what waits for the "
+                "late rank; the paper has a picture")
+
+
+def late_rank(study, figure):
+    """One rank of the host is late: fixed against adaptive budgets, with and without looks."""
+    repeats = 1 if study.quick else 3
+    name = f"host, {LATE_COLLECTIVES} x {LATE_BYTES >> 10} KiB, own orders"
+    study.progress("host, without a late rank")
+    ideal_us = LATE_US + min(late_run(study, "own", "look_ns=0", late=False)[0]
+                             for _ in range(repeats))
+    runs = [late_run(study, "own", "look_ns=0") for _ in range(repeats)]
+    default = statistics.median(run[0] for run in runs), runs[-1][1]
+    late_lines(figure, f"{name}, no look rounds", late_sweep(study, NO_LOOK_NS, repeats), ideal_us,
+               default, "a block leaves a stuck collective only when its budget is spent, as in "
+               "DFCCL: each costs its whole budget until the ranks meet")
+    late_lines(figure, name, late_sweep(study, 1, repeats), ideal_us, default,
+               "no collapse: a block leaves a stuck collective at once for one that is ready")
+    figure.line(f"{name}: default / (time without the late rank + delay)", 1.0,
+                default[0] / ideal_us, "x", f"{default[0] / 1000:.2f} ms against "
+                f"{ideal_us / 1000:.2f} ms; below 1 where the others send ahead meanwhile")
+    late_by_id(study, figure)
+    figure.notes.append(f"On the host: {min(4, max(2, cores()))} ranks, one thread each, the last "
+                        f"sleeps {LATE_US / 1000:g} ms in each iteration. Times are the least of 6 "
+                        f"iterations, medians of {repeats} repeats in turn.")
