@@ -1,6 +1,7 @@
 """Figures that rondo-sim computes."""
 
 import math
+import statistics
 
 KIB, MIB, MB = 1 << 10, 1 << 20, 1000000
 
@@ -146,6 +147,66 @@ def fig10(study, figure):
                 "assumed, so only ratios count")
     figure.notes.append("Against KungFu and Horovod (the paper: +20.4 to +22.3 %): not simulated, "
                         "rondo-sim has no coordinator.")
+
+
+# ------------------------------------------------------------ DFCCL, Fig. 12 and 13 ---
+
+JITTER = "0.05"
+
+
+def iterations_of(study, job, count):
+    """Times of that many iterations in us, each with jitter of its own."""
+    return [study.schedule(job + ["--seed", str(seed)])["makespan_us"]
+            for seed in range(1, count + 1)]
+
+
+def order_study(study, figure, name, job, papers):
+    """Mean and coefficient of variation of iterations, free against a static order.
+
+    `papers`: the ratio of the means and that of the coefficients.
+    """
+    count = 10 if study.quick else 50
+    points, means, spreads = {}, {}, {}
+    for order in ("static", "free"):
+        study.progress(f"{name}, {order}")
+        times = iterations_of(study, job + ["--order", order, "--jitter", JITTER], count)
+        points[order] = list(enumerate(times, 1))
+        means[order] = statistics.mean(times)
+        spreads[order] = 100 * statistics.stdev(times) / means[order]
+    figure.line(f"{name}: time of an iteration, free / static", papers[0],
+                means["free"] / means["static"], "x", f"{means['free'] / 1000:.4g} ms against "
+                f"{means['static'] / 1000:.4g} ms; model, links and compute times are assumed, so "
+                "only the order is compared")
+    figure.line(f"{name}: coefficient of variation, free / static", papers[1],
+                spreads["free"] / spreads["static"], "x",
+                f"{spreads['free']:.2f} % against {spreads['static']:.2f} %; every compute time "
+                f"and latency varies by up to {100 * float(JITTER):g} %, {count} iterations each")
+    figure.chart(f"{name}: {count} iterations", "iteration", "us", points)
+
+
+LINKS = ["--latency", "5us", "--bandwidth", "8GB/s"]
+
+
+def fig12(study, figure):
+    """ViT: buckets of gradients, on 8 and 16 GPUs."""
+    for ranks, paper in ((8, "0.93 to 1.09"), (16, "0.97 to 1.03")):
+        order_study(study, figure, f"ViT, {ranks} ranks",
+                    ["--program", "ddp", "--ranks", str(ranks), "--bytes", "328MiB", "--compute",
+                     "3ms", *LINKS], (paper, None))
+    figure.notes.append("Simulated: 14 buckets of 25 MiB (ViT-B has 86 M parameters), 3 ms of "
+                        "compute before each. The paper has samples/s; its time is the inverse. "
+                        "Samples/s themselves need GPUs.")
+
+
+def fig13(study, figure):
+    """GPT-2 with 3D parallelism, on 8 and 16 GPUs."""
+    for ranks, shape, paper in ((8, "3d:2,2,2", 1.4 / 1.5), (16, "3d:2,4,2", 4.3 / 3.9)):
+        order_study(study, figure, f"GPT-2, {ranks} ranks ({shape})",
+                    ["--program", shape, "--ranks", str(ranks), "--collectives", "24", "--bytes",
+                     "4MiB", "--compute", "1ms", *LINKS], ("0.96 to 1.04", paper))
+    figure.notes.append("Simulated: 24 layers, how the ranks are divided is assumed. The paper's "
+                        "coefficients are 1.4 % against 1.5 % on 8 GPUs, and 4.3 % against 3.9 % "
+                        "on 16; seconds an iteration need GPUs.")
 
 
 # -------------------------------------------------------- Big Send-off, Prime, Penny ---
