@@ -11,7 +11,7 @@
 #include "runtime/job/epoch_log.h"
 #include "runtime/job/membership.h"
 
-#define RONDO_MEMBERSHIP_WINDOW_NS UINT64_C(20000000) // removals within it become one epoch
+#define RONDO_MEMBERSHIP_WINDOW_NS UINT64_C(15000000) // removals within it become one epoch
 #define RONDO_MEMBERSHIP_MOST_VOTES 8u                // of one case
 #define NOBODY RONDO_ROSTER_NOBODY
 
