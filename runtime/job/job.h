@@ -111,6 +111,7 @@ struct rondo_job {
   struct rondo_members *membership; // null: the job is in this process alone
   int roster;                       // enum rondo_roster_state
   int is_leaving;                   // the membership is about to end
+  bool is_cut_off;                  // the others go on without this process
   uint8_t *gone;            // by rank of another process: enum rondo_rank_end, 0: it has not gone
   uint32_t self;            // the number of this process
   uint32_t process_count;   // this one included; 0 until the roster is known
@@ -163,5 +164,10 @@ void rondo_job_wake_members(struct rondo_job *job, const struct rondo_communicat
         (*e_)->call(__VA_ARGS__);                                                                  \
   } while (0)
 // NOLINTEND(bugprone-macro-parentheses)
+
+// True if the rank has left or is lost. The lock is held.
+static inline bool rondo_job_is_gone(const struct rondo_job *job, uint32_t rank) {
+  return (job->gone && job->gone[rank]) || (job->was_here[rank] && !job->members[rank]);
+}
 
 #endif // RONDO_RUNTIME_JOB_JOB_H

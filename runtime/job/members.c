@@ -266,7 +266,7 @@ static void members_on_failed(struct rondo_members *m, uint8_t type, const char 
     (void)snprintf(text, sizeof text, "timed out after %llu ms: %s",
                    (unsigned long long)m->cfg.join_timeout_ns / 1000000, m->waiting);
   int reason = m->is_root_gone ? RONDO_LOST_DIED : RONDO_LOST_MISSING;
-  members_fail(m, type == RONDO_MEMBERSHIP_FAILED ? reason : RONDO_LOST_SILENT, text);
+  members_fail(m, type == RONDO_MEMBERSHIP_FAILED ? reason : RONDO_LOST_SELF, text);
 }
 
 static void members_carry_out(struct rondo_members *m, const struct rondo_membership_action *a) {

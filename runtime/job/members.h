@@ -48,7 +48,8 @@ enum rondo_lost_reason {
   RONDO_LOST_DIED = 2,    // its process has ended without leaving the job
   RONDO_LOST_SILENT = 3,  // it does not answer, or its machine cannot be reached any more
   RONDO_LOST_MISSING = 4, // did not join before the join timeout
-  RONDO_LOST_BROKE = 5    // violated the protocol, or may have missed messages
+  RONDO_LOST_BROKE = 5,   // violated the protocol, or may have missed messages
+  RONDO_LOST_SELF = 6     // they live: this process was put out, or cannot reach a majority
 };
 
 // Callbacks. The control thread calls them, one at a time; they must be brief. They may call

@@ -111,6 +111,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
   pthread_mutex_lock(&job->lock);
   if (job->roster == RONDO_ROSTER_AWAITED)
     job->roster = RONDO_ROSTER_FAILED; // a roster would have arrived before the loss of its ranks
+  job->is_cut_off |= reason == RONDO_LOST_SELF;
   if (!left && rank_count)
     rondo_log(RONDO_LOG_ERROR, "rank %u%s is lost: %s", ranks[0],
               rank_count > 1 ? " with the others of its process" : "", text ? text : "");

@@ -22,11 +22,6 @@
 
 // --------------------------------------------------------------------- voters ---
 
-// The job's lock is held.
-static bool rank_is_gone(const struct rondo_job *job, uint32_t rank) {
-  return (job->gone && job->gone[rank]) || (job->was_here[rank] && !job->members[rank]);
-}
-
 static bool ranks_have(const uint32_t *ranks, uint32_t count, uint32_t rank) {
   for (uint32_t i = 0; i < count; i++)
     if (ranks[i] == rank)
@@ -38,7 +33,7 @@ static bool ranks_have(const uint32_t *ranks, uint32_t count, uint32_t rank) {
 static uint64_t job_view(const struct rondo_job *job, const uint32_t *excluded, uint32_t count) {
   uint64_t view = UINT64_C(0x766f7465); // a number that names this use
   for (uint32_t r = 0; r < job->rank_count; r++)
-    if (rank_is_gone(job, r) && !ranks_have(excluded, count, r))
+    if (rondo_job_is_gone(job, r) && !ranks_have(excluded, count, r))
       view = rondo_digest_bytes(view, &r, sizeof r);
   return view;
 }
@@ -69,7 +64,7 @@ int rondo_voters_list(const struct rondo_rank *rank, const uint32_t *excluded, u
   pthread_mutex_lock(&job->lock);
   bool is_lost = job->membership && job->roster == RONDO_ROSTER_FAILED;
   for (uint32_t r = 0; r < job->rank_count; r++) {
-    if (rank_is_gone(job, r) || ranks_have(excluded, count, r))
+    if (rondo_job_is_gone(job, r) || ranks_have(excluded, count, r))
       continue;
     if (r == rank->cfg.rank)
       voters->self = voters->count;
