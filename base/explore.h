@@ -91,6 +91,10 @@ enum rondo_fault {
   RONDO_FAULT_CANCEL_FORGOTTEN,    // a cancelled gathering takes those that come late
   RONDO_FAULT_NEWCOMERS_FORGOTTEN, // newcomers that were admitted in vain do not wait again
   RONDO_FAULT_VOTES_UNCOMPARED,    // ballots are not compared
+  // Of runs that are taken up again after a loss (tests/explore/test_retry.c).
+  RONDO_FAULT_RETRY_COMMITS_EARLY,  // a member commits before all have staged the run
+  RONDO_FAULT_RETRY_FORGETS_STAGED, // a loss makes a member forget what it has staged
+  RONDO_FAULT_RETRY_IGNORES_FLUSH,  // a member does again what another one has committed
   RONDO_FAULT_COUNT
 };
 

@@ -18,6 +18,9 @@
 //   ncclCommShrink                        rondo_shrink
 //   ncclCommRevoke                        rondo_abort, then rondo_shrink
 //
+// A death needs no vote if the collectives were registered with RONDO_ON_LOSS_RETRY (rondo.h): the
+// members that are left do the runs again that it has interrupted, and go on in the same job.
+//
 // A member that leaves in order calls rondo_destroy and takes no part in the vote. One that died
 // needs nothing: the vote leaves out all ranks that the job has lost. To come back, a process calls
 // rondo_join like any newcomer. It gets in by a vote only: each epoch has a secret of its own,

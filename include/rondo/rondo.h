@@ -365,7 +365,7 @@ struct rondo_collective_desc {
   struct rondo_group group; // default: all ranks of the job
   double scalar;            // RONDO_PREMUL_SUM: this rank's factor, converted to dtype; default 1
   uint32_t peer;            // send-recv: position of the receiver; may be the sender's
-  uint32_t reserved;        // zero
+  uint32_t on_loss;         // enum rondo_on_loss; default RONDO_ON_LOSS_FAIL
   // All-to-all-v: one entry per member of the group, in elements. rondo_register copies the arrays.
   // A displacement counts from the start of the buffer. Null displacements: the parts follow each
   // other without gaps. The number of elements that this rank sends to a member must be the number
@@ -406,6 +406,15 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // why: RONDO_ERR_UNSUPPORTED for an all-to-all, all-to-all-v, gather or scatter of more than 65,535
 // ranks.
 //
+// With RONDO_ON_LOSS_RETRY in `on_loss`, a run that meets the death of a member does not fail: the
+// members that are left do it again, and the result is theirs alone. rondo_run_members says of whom
+// it is. All members that live get the same result, or none; it appears in the receive buffer only
+// when all have agreed on it. Averages divide by the number of those that took part. It is for
+// all-reduce, reduce and broadcast on the host backend; without its root a run fails. A member that
+// leaves in order is no loss: runs that need it fail. Each such collective counts twice for
+// max_collectives and has one more receive buffer; its runs do not overlap. docs/elastic.md has the
+// rules.
+//
 // After rondo_deregister the id may be registered again. The n-th registration of an id on one rank
 // matches the n-th registration of that id on the others.
 // Returns RONDO_SUCCESS;
@@ -415,6 +424,8 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // for
 //   processes that are too slow to take them; try again later;
 // RONDO_ERR_NO_MEMORY: memory or connector_bytes is used up;
+// RONDO_ERR_UNSUPPORTED: RONDO_ON_LOSS_RETRY is not for this kind or backend;
+// RONDO_ERR_SYSTEM: the system gives no thread for RONDO_ON_LOSS_RETRY;
 // RONDO_ERR_UNKNOWN: also if the group does not exist.
 int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
                    struct rondo_collective *coll);
@@ -423,7 +434,9 @@ int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc 
 // than this rank, the peer's extra runs end with RONDO_ERR_PEER, unless they needed nothing from
 // this rank and have already ended.
 // Returns RONDO_SUCCESS;
-// RONDO_ERR_BUSY: a run is outstanding, or a CUDA graph that contains a run still exists.
+// RONDO_ERR_BUSY: a run is outstanding, or a CUDA graph that contains a run still exists; with
+//   RONDO_ON_LOSS_RETRY also if members that have met a loss have not agreed within 10 s which runs
+//   have ended (in a callback: at once).
 int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll);
 
 // Finds the collective that this context has registered under `id`.
@@ -440,6 +453,17 @@ int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective 
 int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
                    struct rondo_collective_desc *desc, uint32_t *ranks, uint32_t capacity,
                    uint32_t *rank_count);
+
+// Writes of which ranks the result of run `run` of a collective is: the first `capacity` of them to
+// `ranks`, in the order of the group, and their number to `count`. `ranks` may be null if
+// `capacity` is 0. They are all ranks of the group, except in a collective with RONDO_ON_LOSS_RETRY
+// that has met a loss. Never waits.
+// Returns RONDO_SUCCESS;
+// RONDO_IN_PROGRESS: the run has not ended;
+// RONDO_ERR_UNKNOWN: also if the run was never submitted;
+// the status of the run, if it has failed.
+int rondo_run_members(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
+                      uint32_t *ranks, uint32_t capacity, uint32_t *count);
 
 // ----------------------------------------------------------------- running ---
 

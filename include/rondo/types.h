@@ -75,6 +75,13 @@ enum rondo_kind {
   RONDO_KIND_COUNT = 11
 };
 
+// What becomes of a run that meets the death of a member.
+enum rondo_on_loss {
+  RONDO_ON_LOSS_FAIL = 0,  // it ends with RONDO_ERR_PEER; its send buffer is intact
+  RONDO_ON_LOSS_RETRY = 1, // the members that are left do it again (rondo_run_members)
+  RONDO_ON_LOSS_COUNT = 2
+};
+
 enum rondo_backend {
   RONDO_BACKEND_HOST = 0, // the CPU: worker threads of this process
   RONDO_BACKEND_CUDA = 1  // a CUDA device; several ranks may share one

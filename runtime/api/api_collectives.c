@@ -5,6 +5,7 @@
 #include "runtime/rank/describe.h"
 #include "runtime/rank/group.h"
 #include "runtime/rank/handles.h"
+#include "runtime/rank/retry.h"
 
 int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t rank_count,
                        struct rondo_group *group) {
@@ -21,14 +22,20 @@ int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc 
       .desc = desc, .id = {.number = desc ? desc->id : 0, .space = RONDO_SPACE_USER}};
   if (!coll)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: `coll` is null");
-  if (desc && desc->reserved)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: a reserved field is not 0",
-                            (unsigned long long)desc->id);
-  RONDO_RETURN_PINNED(ctx, "register", rank, rondo_rank_register(rank, &request, coll));
+  bool retries = desc && desc->size == sizeof *desc && desc->on_loss == RONDO_ON_LOSS_RETRY;
+  RONDO_RETURN_PINNED(ctx, "register", rank,
+                      retries ? rondo_retry_register(rank, &request, coll)
+                              : rondo_rank_register(rank, &request, coll));
+}
+
+static int collective_deregister(struct rondo_rank *rank, struct rondo_collective handle) {
+  const struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  return coll && coll->retry ? rondo_retry_deregister(rank, handle)
+                             : rondo_rank_deregister(rank, handle, 1);
 }
 
 int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll) {
-  RONDO_RETURN_PINNED(ctx, "deregister", rank, rondo_rank_deregister(rank, coll, 1));
+  RONDO_RETURN_PINNED(ctx, "deregister", rank, collective_deregister(rank, coll));
 }
 
 int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective *coll) {
@@ -50,6 +57,22 @@ int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
   status = rondo_coll_describe(rank, coll, desc, &list);
   if (status == RONDO_SUCCESS && rank_count)
     *rank_count = list.count;
+  rondo_rank_unpin(ctx);
+  return status;
+}
+
+int rondo_run_members(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
+                      uint32_t *ranks, uint32_t capacity, uint32_t *count) {
+  struct rondo_rank_list list = {.ranks = ranks, .capacity = capacity};
+  struct rondo_rank *rank;
+  if (!count || (capacity && !ranks))
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_members: a null argument");
+  int status = rondo_rank_pin(ctx, "run_members", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = rondo_retry_list_members(rank, coll, run, &list);
+  if (status == RONDO_SUCCESS)
+    *count = list.count;
   rondo_rank_unpin(ctx);
   return status;
 }

@@ -10,6 +10,7 @@
 #include "runtime/order/comms.h"
 #include "runtime/rank/describe.h"
 #include "runtime/rank/handles.h"
+#include "runtime/rank/retry.h"
 #include <rondo/elastic.h>
 
 int rondo_version(void) {
@@ -18,8 +19,8 @@ int rondo_version(void) {
 
 int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *cfg,
                          const struct rondo_manual *manual) {
-  static const struct rondo_job_extension *const extensions[] = {&rondo_order_extension,
-                                                                 &rondo_views_extension, NULL};
+  static const struct rondo_job_extension *const extensions[] = {
+      &rondo_order_extension, &rondo_views_extension, &rondo_retry_extension, NULL};
   if (!ctx || !cfg)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: a null argument");
   struct rondo_config completed = *cfg;

@@ -12,10 +12,11 @@ static const char what_topology[] = "topology";
 bool rondo_descriptor_is_sound(const struct rondo_descriptor *d, uint32_t rank_count) {
   return d->kind >= 0 && d->kind < RONDO_KIND_COUNT && rondo_dtype_bytes(d->dtype) &&
          d->redop >= 0 && d->redop < RONDO_REDOP_COUNT && d->algorithm < RONDO_ALGORITHM_COUNT &&
-         d->has_counts <= (d->kind == RONDO_ALL_TO_ALL_V) && d->nranks > 0 &&
-         d->nranks <= rank_count && d->root < d->nranks && d->first_rank < rank_count &&
-         d->last_rank < rank_count && d->blocks > 0 && d->blocks <= RONDO_MAX_BLOCKS &&
-         d->slot_count > 0 && d->slot_count <= RONDO_CONNECTOR_MAX_SLOTS;
+         d->has_counts <= (d->kind == RONDO_ALL_TO_ALL_V) && d->on_loss <= RONDO_ON_LOSS_RETRY &&
+         d->nranks > 0 && d->nranks <= rank_count && d->root < d->nranks &&
+         d->first_rank < rank_count && d->last_rank < rank_count && d->blocks > 0 &&
+         d->blocks <= RONDO_MAX_BLOCKS && d->slot_count > 0 &&
+         d->slot_count <= RONDO_CONNECTOR_MAX_SLOTS;
 }
 
 const char *rondo_descriptor_difference(const struct rondo_descriptor *a,
@@ -41,6 +42,8 @@ const char *rondo_descriptor_difference(const struct rondo_descriptor *a,
     return "daemon blocks or slot size";
   if (a->has_counts != b->has_counts)
     return "counts, which only one side has registered";
+  if (a->on_loss != b->on_loss)
+    return "setting on_loss";
   return NULL;
 }
 

@@ -20,7 +20,7 @@ size_t rondo_message_offers_bytes(const struct rondo_message_offers *head) {
 }
 
 static bool is_sound_key(const struct rondo_agreement_key *key) {
-  return key->generation > 0 && key->id.space <= RONDO_SPACE_KEY && !key->id.reserved;
+  return key->generation > 0 && key->id.space < RONDO_SPACE_COUNT && !key->id.reserved;
 }
 
 bool rondo_message_offers_decode(const void *bytes, size_t size, uint32_t rank_count,

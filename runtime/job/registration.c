@@ -43,6 +43,7 @@ struct rondo_descriptor rondo_registration_descriptor(const struct rondo_registr
       .slot_count = has_plan ? r->shape.slot_count : 0,
       .first_sequence = r->shape.first_sequence,
       .algorithm = (uint16_t)(has_plan ? r->shape.algorithm : 0),
+      .on_loss = (uint8_t)r->desc->on_loss,
       .has_counts = r->desc->kind == RONDO_ALL_TO_ALL_V && r->desc->send_counts != NULL,
       .topology = has_plan ? rondo_plan_topology_digest(r->shape.topology) : 0};
 }

@@ -12,14 +12,17 @@
 struct rondo_communicator;
 struct rondo_plan;
 
-// The application's ids, the ids of communicators' calls and those of votes (runtime/rank/vote.h)
-// are separate spaces. A collective is named by its id and the space of that id. The last space has
-// the keys of communicators, which name no collective.
+// The application's ids, the ids of communicators' calls, those of votes (runtime/rank/vote.h) and
+// those of collectives that continue another one after a loss (runtime/rank/retry.h) are separate
+// spaces. A collective is named by its id and the space of that id. RONDO_SPACE_KEY has the keys of
+// communicators, which name no collective.
 enum rondo_id_space {
   RONDO_SPACE_USER = 0,
   RONDO_SPACE_COMM = 1,
   RONDO_SPACE_VOTE = 2,
-  RONDO_SPACE_KEY = 3
+  RONDO_SPACE_KEY = 3,
+  RONDO_SPACE_RETRY = 4,
+  RONDO_SPACE_COUNT = 5
 };
 
 struct rondo_id {

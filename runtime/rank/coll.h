@@ -14,6 +14,7 @@
 #include <rondo/rondo.h>
 
 struct rondo_rank;
+struct rondo_retry;
 struct rondo_submission;
 
 #define RONDO_COLL_PAGE 256u
@@ -68,7 +69,8 @@ struct rondo_coll {
   struct rondo_run_record *unpushed;    // the first of them that is not on the device
   uint64_t failed_from;                 // the first run that failed; 0: none
   uint32_t on_device;                   // runs pushed and not ended; at most RONDO_DEVICE_RUNS
-  uint16_t block_count;                 // that take part
+  uint8_t block_count;                  // that take part
+  uint8_t retries;                      // 1: `retry` is not null
   uint8_t used_buffers;                 // by this rank: 1 send, 2 receive, 3 both
   uint8_t borrows;                      // enum rondo_coll_borrows
   uint64_t inline_run; // the run whose CQE may stay in the CQ (inline_run.h); 0: none
@@ -93,6 +95,7 @@ struct rondo_coll {
   uint32_t device_generation;        // of the table entry, while it is registered
   uint32_t holders;                  // calls that keep it registered
   uint32_t replays;                  // captured calls whose graphs still exist
+  struct rondo_retry *retry;         // null, except for RONDO_ON_LOSS_RETRY (retry.h)
   struct rondo_coll_stream *streams; // guarded by the rank's stream_lock
   struct rondo_coll *next;           // in the free list or the overflow list
 };
@@ -143,6 +146,7 @@ struct rondo_register_request {
   struct rondo_id id;
   const struct rondo_submission *run; // if not null: its buffers are checked before registering
   struct rondo_owner *owner;          // null: the application
+  struct rondo_retry *retry;          // null, except for RONDO_ON_LOSS_RETRY
 };
 // As rondo_register. If the `run` has an exchange, each run of the collective brings its own, and
 // the descriptor has no counts.

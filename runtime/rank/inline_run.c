@@ -1,5 +1,6 @@
 #include "runtime/rank/inline_run.h"
 
+#include "runtime/rank/retry.h"
 #include "runtime/rank/run_queues.h"
 #include "runtime/rank/submit.h"
 #include "runtime/rank/wait.h"
@@ -15,7 +16,7 @@ bool rondo_submission_is_small(const struct rondo_coll *coll, const struct rondo
 bool rondo_inline_can_submit(const struct rondo_rank *rank, const struct rondo_coll *coll,
                              const struct rondo_submission *s) {
   return rank->member.daemon->driver->submit_inline && !rank->member.is_manual && !s->tie.words &&
-         rondo_submission_is_small(coll, s) &&
+         rondo_submission_is_small(coll, s) && (!coll->retries || rondo_retry_is_idle(coll)) &&
          rondo_load_relaxed_u64(&rank->member.daemon->outstanding) ==
              (uint64_t)rondo_cq_has_entry(&rank->member.daemon->cq);
 }
@@ -31,6 +32,8 @@ uint64_t rondo_inline_submit(struct rondo_rank *rank, struct rondo_coll *coll) {
     return 0;
   coll->on_device++;
   coll->unpushed = NULL;
+  if (coll->retries)
+    rondo_retry_note_push(coll);
   return now_ns;
 }
 
@@ -41,7 +44,8 @@ uint64_t rondo_inline_poll(struct rondo_rank *rank, struct rondo_coll *coll,
     rondo_rank_add_changes(rank);
   uint64_t ended = rondo_cq_has_entry(&rank->member.daemon->cq) ? rondo_rank_accept(rank) : 0;
   // The previous inline run's CQE is no longer in the CQ.
-  rondo_store_release_u64(&coll->inline_run, record->args.callback ? 0 : record->number);
+  rondo_store_release_u64(&coll->inline_run,
+                          record->args.callback || coll->retries ? 0 : record->number);
   return ended;
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/rank/handles.h"
 #include "runtime/rank/lending.h"
 #include "runtime/rank/rank.h"
+#include "runtime/rank/retry.h"
 #include "runtime/rank/run_queues.h"
 #include "runtime/rank/stream.h"
 #include "runtime/rank/submit.h"
@@ -98,6 +99,7 @@ static void rank_free(struct rondo_rank *rank) {
     close(rank->event_fd);
   pthread_mutex_destroy(&rank->comms_lock);
   rondo_decline_fini(&rank->decline);
+  rondo_retries_free(rank->retries);
   pthread_cond_destroy(&rank->stream_given);
   pthread_mutex_destroy(&rank->stream_lock);
   rondo_memory_free(rank);
@@ -166,8 +168,13 @@ static void rank_drive_callbacks(void *owner) {
 
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request *request) {
   struct rondo_rank *rank = rondo_memory_alloc(sizeof *rank);
-  if (!rank)
+  struct rondo_retries *retries = rondo_retries_create();
+  if (!rank || !retries) {
+    rondo_memory_free(rank);
+    free(retries);
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
+  }
+  rank->retries = retries;
   rank->cfg = *request->cfg;
   rank->member.rank = request->cfg->rank;
   rank->member.is_manual = request->manual && !request->manual->has_threads;
@@ -203,6 +210,7 @@ void rondo_rank_abort(struct rondo_rank *rank) {
     if (coll->generation % 2)
       rondo_job_fail(rank->job, &coll->registration, RONDO_ERR_ABORTED);
   }
+  rondo_retries_abort(rank);
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_ABORTED, NULL);
   rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->job->lock);
@@ -218,7 +226,7 @@ static int is_idle(void *arg) {
 // driver's `outstanding` later.
 static bool has_ended_all(struct rondo_rank *rank) {
   rondo_rank_lock(rank);
-  bool ended = rank->completed == rank->submitted;
+  bool ended = rank->completed == rank->submitted && !rank->hidden_runs;
   rondo_lock_give(&rank->lock);
   return ended;
 }
@@ -241,6 +249,11 @@ static void users_await(struct rondo_context ctx, struct rondo_job *job) {
 }
 
 static void rank_dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t join_ns) {
+  rondo_retries_stop(rank);
+  if (!has_ended_all(rank)) { // a flush has begun meanwhile
+    rondo_rank_abort(rank);
+    (void)rank_try_drain(rank, ABORT_BOUND_NS);
+  }
   rondo_store_release_u32(rank->member.daemon->exit, 1);
   rondo_callbacks_fini(&rank->callbacks);
   if (!rank->member.is_manual)

@@ -32,6 +32,7 @@ struct rondo_group_entry;
 struct rondo_lent_piece;
 struct rondo_rank;
 struct rondo_replay;
+struct rondo_retries;
 struct rondo_run_record;
 
 // Settings of tests that step the blocks themselves, to reach rare states soon. 0: as in the
@@ -98,6 +99,8 @@ struct rondo_rank {
   void *allocations;             // tree (search.h) of the addresses of the user's memory
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
+  uint32_t hidden_runs;  // outstanding runs that are not the application's (retry.h)
+  uint32_t started_runs; // such runs that no thread has been told of
   struct rondo_flight flight;
   // When the run ended whose CQE is taken next; 0: the daemon's `ended_ns` has the time.
   uint64_t inline_ended_ns;
@@ -118,6 +121,7 @@ struct rondo_rank {
   uint64_t next_comm;
   struct rondo_decline decline;
   struct rondo_state_comm state_comm;
+  struct rondo_retries *retries;
 };
 
 // The rank of a member of the job; null for null.

@@ -173,10 +173,11 @@ static int desc_check(const struct rondo_collective_desc *d) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: the descriptor is null or of another version");
   if (d->kind < 0 || d->kind >= RONDO_KIND_COUNT || !rondo_dtype_bytes(d->dtype) || d->redop < 0 ||
-      d->redop >= RONDO_REDOP_COUNT)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "register: id %llu: kind %d, type %d or reduction %d does not exist",
-                            (unsigned long long)d->id, d->kind, d->dtype, d->redop);
+      d->redop >= RONDO_REDOP_COUNT || d->on_loss >= RONDO_ON_LOSS_COUNT)
+    return RONDO_LOG_REFUSE(
+        RONDO_ERR_INVALID,
+        "register: id %llu: kind %d, type %d, reduction %d or on_loss %u does not exist",
+        (unsigned long long)d->id, d->kind, d->dtype, d->redop, d->on_loss);
   if (!rondo_plan_reduces(d->kind) && d->redop != RONDO_SUM)
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID, "register: id %llu: %s does not reduce: its reduction must be RONDO_SUM",
@@ -582,7 +583,7 @@ static int coll_plan(struct rondo_rank *rank, struct rondo_coll *coll) {
   r->is_written = r->is_loaded = r->is_planned;
   if (coll->is_late && r->plan_status == RONDO_SUCCESS)
     registration_shape(r); // for the number of blocks
-  coll->block_count = (uint16_t)r->shape.blocks;
+  coll->block_count = (uint8_t)r->shape.blocks;
   if (r->is_planned)
     coll_note_lent(coll);
   return RONDO_SUCCESS;
@@ -703,6 +704,8 @@ coll_try_claim(struct rondo_rank *rank, const struct rondo_register_request *req
     coll->device_generation = coll->generation + 1; // coll_publish adds 1
     coll->borrows = RONDO_BORROWS_NOTHING;          // until its plan is made
     coll->has_places = 0;
+    coll->retry = request->retry;
+    coll->retries = request->retry != NULL;
     const struct rondo_member_list *list = NULL;
     *status = rondo_group_list(rank, desc->group, &list);
     if (list)

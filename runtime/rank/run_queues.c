@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "runtime/job/match.h"
 #include "runtime/rank/lending.h"
+#include "runtime/rank/retry.h"
 #include "runtime/rank/stream.h"
 #include "runtime/transport/communicator.h"
 
@@ -44,7 +45,8 @@ struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
   e.block_count = coll->block_count;
   e.run = record->number;
   e.send = (uint64_t)(uintptr_t)record->args.send;
-  e.recv = (uint64_t)(uintptr_t)record->args.recv;
+  void *recv = coll->retries ? rondo_retry_recv(coll, record) : record->args.recv;
+  e.recv = (uint64_t)(uintptr_t)recv;
   e.stream = (uint64_t)(uintptr_t)record->tie.words;
   e.ticket = record->tie.ticket;
   e.flags = record->is_private ? RONDO_SQE_PRIVATE : 0;
@@ -96,7 +98,14 @@ static void run_note_push(struct rondo_rank *rank, const struct rondo_run_record
 }
 
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
-  while (coll->unpushed && coll->on_device < RONDO_DEVICE_RUNS) {
+  const bool is_front = rondo_retry_is_front(coll);
+  const struct rondo_run_record *first = coll->unpushed;
+  if (is_front && rondo_retry_push(rank, coll)) {
+    if (coll->unpushed != first)
+      run_note_push(rank, first);
+    return;
+  }
+  while (coll->unpushed && coll->on_device < (is_front ? 1 : RONDO_DEVICE_RUNS)) {
     struct rondo_sqe entry = rondo_coll_sqe(coll, coll->unpushed);
     if (!rondo_sq_try_push(&rank->member.daemon->sq, &entry)) {
       overflow_add(rank, coll);
@@ -105,6 +114,8 @@ void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
     coll->on_device++;
     run_note_push(rank, coll->unpushed);
     coll->unpushed = coll->unpushed->next;
+    if (is_front)
+      rondo_retry_note_push(coll);
   }
 }
 
@@ -139,9 +150,8 @@ static void run_note_end(struct rondo_rank *rank, const struct rondo_run_record 
   e->value = (uint16_t)status;
 }
 
-// Ends the oldest run of a collective and frees its record.
-static void run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status,
-                    uint32_t duration_ns) {
+void rondo_run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status,
+                   uint32_t duration_ns) {
   struct rondo_run_record *record = coll->head;
   coll->head = record->next;
   if (!coll->head)
@@ -171,14 +181,18 @@ static void run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status
     rondo_coll_return(rank, coll);
 }
 
-static void completion_accept(struct rondo_rank *rank, const struct rondo_cqe *cqe) {
+// Returns how many runs of the application have ended.
+static uint64_t completion_accept(struct rondo_rank *rank, const struct rondo_cqe *cqe) {
   struct rondo_coll *coll = rondo_coll_at(rank, cqe->collective);
   if (!coll || !coll->head || (uint16_t)coll->head->number != cqe->run) {
     rondo_log(RONDO_LOG_ERROR, "rank %u: unexpected completion of table entry %u, run …%u",
               rank->cfg.rank, cqe->collective, cqe->run);
-    return;
+    return 1;
   }
-  run_end(rank, coll, cqe->status, cqe->duration_ns);
+  if (coll->retries)
+    return rondo_retry_accept(rank, coll, cqe->status, cqe->duration_ns);
+  rondo_run_end(rank, coll, cqe->status, cqe->duration_ns);
+  return 1;
 }
 
 static int change_event(int what) {
@@ -224,12 +238,11 @@ uint64_t rondo_rank_accept(struct rondo_rank *rank) {
   struct rondo_cqe cqe;
   uint64_t ended = 0;
   // There are at most as many CQEs as outstanding runs. Without any, the CQ is not read.
-  while (ended < SERVICE_BATCH && rank->completed < rank->submitted &&
+  while (ended < SERVICE_BATCH && (rank->completed < rank->submitted || rank->hidden_runs) &&
          rondo_cq_try_peek(&rank->member.daemon->cq, &cqe)) {
-    completion_accept(rank, &cqe);
+    ended += completion_accept(rank, &cqe);
     // After R1: a thread that has seen the CQE sees either the CQE or `completed`.
     rondo_cq_pop(&rank->member.daemon->cq, &cqe);
-    ended++;
   }
   if (ended)
     rondo_fetch_add_seq_cst_u64(&rank->member.daemon->outstanding, (uint64_t)0 - ended); // H7
@@ -258,8 +271,10 @@ bool rondo_rank_service(void *owner) {
   if (rank->overflow)
     moved |= overflow_try_push(rank);
   bool replayed = rank->replays && rondo_replays_serve(rank);
+  bool started = rank->started_runs != 0;
+  rank->started_runs = 0;
   rondo_lock_give(&rank->lock);
-  moved |= replayed;
+  moved |= replayed || started;
   if (replayed)
     rondo_submission_notify(rank, 1);
   if (!ended)
@@ -284,9 +299,9 @@ static uint64_t coll_end_runs(struct rondo_rank *rank, struct rondo_coll *coll) 
   rondo_coll_forget_overflow(rank, coll);
   coll->unpushed = NULL;
   for (; coll->head; ended++) {
-    coll->on_device = 1; // run_end subtracts 1, also for runs that were never pushed
+    coll->on_device = 1; // rondo_run_end subtracts 1, also for runs that were never pushed
     run_release_stream(coll->head);
-    run_end(rank, coll, RONDO_ERR_SYSTEM, 0);
+    rondo_run_end(rank, coll, RONDO_ERR_SYSTEM, 0);
   }
   return ended;
 }
@@ -301,7 +316,7 @@ void rondo_rank_on_lost(void *owner, const char *why) {
   rank->is_lost = 1;
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
-    if (coll->generation % 2)
+    if (coll->generation % 2 && !coll->retries) // no backend that is lost can retry
       ended += coll_end_runs(rank, coll);
   }
   if (ended)

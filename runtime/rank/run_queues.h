@@ -42,6 +42,9 @@ static inline bool rondo_rank_has_changes(const struct rondo_rank *rank) {
 // Adds the pending changes to the flight record, with the current time.
 void rondo_rank_add_changes(struct rondo_rank *rank);
 
+// Ends the oldest run of a collective and frees its record.
+void rondo_run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status,
+                   uint32_t duration_ns);
 // Pushes as many of a collective's waiting runs as fit.
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
 // The SQE of a run that is about to be pushed. If the run has counts of its own, gives the blocks

@@ -105,6 +105,10 @@ static const char *const faults[] = {
     "cancel_forgotten",
     "newcomers_forgotten",
     "votes_uncompared",
+    // Of runs that are taken up again: tests/explore/test_retry.c.
+    "retry_commits_early",
+    "retry_forgets_staged",
+    "retry_ignores_flush",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 

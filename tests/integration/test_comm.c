@@ -272,7 +272,7 @@ static void what_is_no_call_is_refused(void **state) {
   d.id = 1;
   assert_int_equal(try_call(0, comm, d, data, data, NULL), RONDO_ERR_INVALID);
   d = reduce_of(1);
-  d.reserved = 1;
+  d.on_loss = RONDO_ON_LOSS_COUNT;
   assert_int_equal(try_call(0, comm, d, data, data, NULL), RONDO_ERR_INVALID);
   struct rondo_collective coll;
   assert_int_equal(rondo_register(job.ctx[0], &d, &coll), RONDO_ERR_INVALID);

@@ -842,6 +842,7 @@ static void invalid_messages_change_nothing(void **state) {
   REFUSED(h->descriptor.kind = -1);
   REFUSED(h->descriptor.dtype = 99);
   REFUSED(h->descriptor.has_counts = 1); // not an all-to-all-v
+  REFUSED(h->descriptor.on_loss = RONDO_ON_LOSS_COUNT);
   REFUSED(h->descriptor.algorithm = UINT16_MAX);
   REFUSED(h->descriptor.algorithm = RONDO_ALGORITHM_COUNT);
   REFUSED(h->descriptor.nranks = 2);

@@ -80,7 +80,7 @@ class Desc(ctypes.Structure):
         ("priority", c_int),
         ("group", Handle),
         ("scalar", c_double),
-        *fields_of(c_uint32, "peer", "reserved"),
+        *fields_of(c_uint32, "peer", "on_loss"),
         *fields_of(POINTER(c_uint64), "send_counts", "send_displacements"),
         *fields_of(POINTER(c_uint64), "recv_counts", "recv_displacements"),
     ]
