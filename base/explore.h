@@ -10,7 +10,8 @@
 // RONDO_DELAYED(publish or consume, endpoint): true if the schedule simulator (sim/schedule, built
 // with RONDO_SIMULATE) makes the slot or the credit visible itself, when it arrives in virtual
 // time. RONDO_LOSES_NO_FLAG: 1 there, because one thread runs all blocks and sets the ready flag of
-// each collective whose wait has ended.
+// each collective whose wait has ended. RONDO_FINDS_NOTHING(block): true if it knows that a look
+// round would find nothing, and has done what the round would do.
 #ifndef RONDO_BASE_EXPLORE_H
 #define RONDO_BASE_EXPLORE_H
 
@@ -132,16 +133,20 @@ static __device__ __forceinline__ int rondo_fault_in_text(void) {
 
 #include <stdbool.h>
 
+struct rondo_block;
 struct rondo_endpoint;
 bool rondo_simulate_publish(const struct rondo_endpoint *e);
 bool rondo_simulate_consume(const struct rondo_endpoint *e);
+bool rondo_simulate_finds_nothing(struct rondo_block *b);
 
 #define RONDO_DELAYED(act, endpoint) rondo_simulate_##act(endpoint)
 #define RONDO_LOSES_NO_FLAG 1
+#define RONDO_FINDS_NOTHING(block) rondo_simulate_finds_nothing(block)
 
 #else
 #define RONDO_DELAYED(act, endpoint) 0
 #define RONDO_LOSES_NO_FLAG 0
+#define RONDO_FINDS_NOTHING(block) 0
 #endif
 
 #endif // RONDO_BASE_EXPLORE_H

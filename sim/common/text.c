@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +30,16 @@ void *rondo_sim_realloc(void *old, size_t bytes) {
   if (!p) {
     out_of_memory(bytes);
   }
+  return p;
+}
+
+void *rondo_sim_alloc_pages(size_t bytes) {
+  const size_t page = (size_t)2 << 20, room = (bytes / page + 1) * page;
+  void *p = aligned_alloc(page, room);
+  if (!p) {
+    out_of_memory(bytes);
+  }
+  (void)madvise(p, room, MADV_HUGEPAGE); // if it fails, pages are small
   return p;
 }
 

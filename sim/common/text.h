@@ -54,6 +54,10 @@ void *rondo_sim_alloc(size_t bytes);
 void *rondo_sim_calloc(size_t count, size_t bytes);
 void *rondo_sim_realloc(void *old, size_t bytes);
 
+// The same for memory that is accessed in no order: in large pages if the system has any, and
+// aligned to them. It is not cleared.
+void *rondo_sim_alloc_pages(size_t bytes);
+
 // Makes room for one more item of a growing array that holds `count` of `capacity` items; an empty
 // array gets room for `first`.
 #define RONDO_SIM_GROW(array, count, capacity, first)                                              \

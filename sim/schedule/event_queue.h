@@ -69,6 +69,14 @@ static inline void rondo_schedule_event_queue_refill(struct rondo_schedule_event
   }
 }
 
+// The event that comes out after `count` others, or null. Null is also returned if it has another
+// time than the last one that was popped.
+static inline const struct rondo_schedule_event *
+rondo_schedule_event_ahead(const struct rondo_schedule_event_queue *q, uint32_t count) {
+  const struct rondo_schedule_bucket *now = &q->buckets[0];
+  return q->taken + count < now->count ? &now->items[q->taken + count] : NULL;
+}
+
 // Takes the next event. Returns false if there is none.
 static inline bool rondo_schedule_event_pop(struct rondo_schedule_event_queue *q,
                                             struct rondo_schedule_event *e) {

@@ -155,6 +155,42 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
   return true;
 }
 
+// ----------------------------------------------------------------------- looks ---
+
+// True if a look at the collective would be one at a wait that is over. Collectives that have ended
+// may have looks left; they are not in the queue.
+static bool look_succeeds(const struct rondo_block *b, uint32_t index) {
+  const uint8_t *flags = (const uint8_t *)(uintptr_t)b->flags;
+  if (*rondo_block_ready(b, index) == RONDO_READY_BLIND && !flags[index]) {
+    return false;
+  }
+  return rondo_wait_is_over(rondo_block_wait(b, index)) &&
+         rondo_block_context(b, index)->state.phase != RONDO_PHASE_IDLE;
+}
+
+// Most look rounds find nothing. Eight places of the ready set are one word here, whereas a round
+// goes through the queue. No gate ever fails here.
+bool rondo_simulate_finds_nothing(struct rondo_block *b) {
+  const uint64_t kept = RONDO_READY_ALWAYS * UINT64_C(0x0101010101010101);
+  uint64_t *ready = (uint64_t *)(uintptr_t)b->ready;
+  uint32_t scheduled = rondo_task_index(rondo_task_queue_current(&b->queue));
+  uint32_t words = (b->flag_end + 7) / 8;
+  for (uint32_t i = 0; i < words; i++) {
+    for (uint64_t bits = ready[i]; bits; bits &= bits - 1) {
+      uint32_t index = i * 8 + (uint32_t)__builtin_ctzll(bits) / 8;
+      if (index != scheduled && look_succeeds(b, index)) {
+        return false;
+      }
+    }
+  }
+  uint8_t own = *rondo_block_ready(b, scheduled);
+  for (uint32_t i = 0; i < words; i++) {
+    ready[i] &= kept;
+  }
+  *rondo_block_ready(b, scheduled) = own;
+  return true;
+}
+
 // ---------------------------------------------------------------- submissions ---
 
 // Plans a step of the block in place of the one that was planned before, if any.
@@ -567,6 +603,39 @@ void rondo_schedule_run_deliver(struct rondo_schedule_machine *m, struct rondo_s
   }
 }
 
+// The table entry of the collective that a message is of, in the rank that it arrives at.
+static const struct rondo_device_collective *entry_of(const struct rondo_schedule_machine *m,
+                                                      const struct rondo_schedule_event *e) {
+  const struct rondo_schedule_rank *r = &m->ranks[e->rank];
+  const struct rondo_connector *c = (const struct rondo_connector *)(uintptr_t)e->key;
+  return &m->arrays.entries[r->first_member + (e->key + c->consumer_flag - r->block.flags)];
+}
+
+// Loads what the events to come need while the one before them is handled: with many ranks each of
+// these is a miss of the cache. In three stages, as one address leads to the next.
+static void look_ahead(const struct rondo_schedule_machine *m) {
+  const struct rondo_schedule_event_queue *q = &m->events;
+  const struct rondo_schedule_event *far = rondo_schedule_event_ahead(q, 9);
+  const struct rondo_schedule_event *middle = rondo_schedule_event_ahead(q, 6);
+  const struct rondo_schedule_event *near = rondo_schedule_event_ahead(q, 3);
+  if (far && far->kind <= RONDO_SCHEDULE_CREDIT) {
+    const char *c = (const char *)(uintptr_t)far->key;
+    __builtin_prefetch(c);
+    __builtin_prefetch(c + RONDO_LINE_BYTES);
+  }
+  if (middle && middle->kind == RONDO_SCHEDULE_ARRIVAL) {
+    struct rondo_connector *c = (struct rondo_connector *)(uintptr_t)middle->key;
+    __builtin_prefetch(rondo_connector_slot(c, middle->sequence));
+    __builtin_prefetch(entry_of(m, middle));
+  }
+  if (near && near->kind == RONDO_SCHEDULE_ARRIVAL) {
+    const char *context = (const char *)(uintptr_t)entry_of(m, near)->contexts;
+    for (uint32_t i = 0; i < sizeof(struct rondo_task_context); i += 64) {
+      __builtin_prefetch(context + i);
+    }
+  }
+}
+
 static void event_handle(struct rondo_schedule_machine *m, const struct rondo_schedule_event *e) {
   struct rondo_schedule_rank *r = &m->ranks[e->rank];
   switch (e->kind) {
@@ -610,6 +679,7 @@ int rondo_schedule_machine_run(struct rondo_schedule_machine *m, uint64_t events
   while (m->totals.outcome == RONDO_SCHEDULE_RUNNING && events-- > 0) {
     if (rondo_schedule_event_pop(&m->events, &e)) {
       m->totals.events++;
+      look_ahead(m);
       event_handle(m, &e);
     } else {
       m->totals.outcome =

@@ -29,12 +29,6 @@ void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m) {
   if (!m) {
     return;
   }
-  for (uint32_t i = 0; m->wirings && i < m->collective_count; i++) {
-    free(m->wirings[i].connectors);
-    free(m->wirings[i].send);
-    free(m->wirings[i].recv);
-    free(m->wirings[i].contexts);
-  }
   const struct rondo_schedule_arrays *a = &m->arrays;
   void *const arrays[] = {a->pages, a->entries, a->tasks, a->waits, a->members,
                           a->runs,  a->flags,   a->ready, a->queues};
@@ -47,6 +41,7 @@ void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m) {
   }
   rondo_schedule_event_queue_fini(&m->events);
   rondo_schedule_orders_fini(m);
+  free(m->wired);
   free(m->wirings);
   free(m->collectives);
   free(m->ended);
@@ -233,14 +228,43 @@ static uint64_t flag_distance(const struct rondo_schedule_machine *m, uint32_t r
   return r->block.flags + rondo_schedule_index_of(m, r, collective) - (uintptr_t)c;
 }
 
+// Places the parts of a collective's wiring at `at`; null: only their sizes count. Returns the end.
+static char *wiring_place(const struct rondo_schedule_layout *l, struct rondo_schedule_wiring *w,
+                          char *at) {
+  w->stride = rondo_connector_bytes(l->shape.slot_count);
+  const uint64_t bytes[] = {l->link_count * w->stride, l->shape.nranks * sizeof *w->contexts,
+                            l->link_count * sizeof *w->send, l->link_count * sizeof *w->recv};
+  char *places[4];
+  for (size_t i = 0; i < 4; i++) {
+    places[i] = at;
+    at += (bytes[i] + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+  }
+  w->connectors = places[0];
+  w->contexts = (struct rondo_task_context *)(void *)places[1];
+  w->send = (struct rondo_endpoint *)(void *)places[2];
+  w->recv = (struct rondo_endpoint *)(void *)places[3];
+  return at;
+}
+
+// Makes the memory of all wirings, which most accesses go to in no order: in large pages, and so
+// that no slot and no context has a part in one cache line more than it needs.
+static void wirings_make(struct rondo_schedule_machine *m) {
+  char *end = NULL;
+  m->wirings = rondo_sim_calloc(m->collective_count, sizeof *m->wirings);
+  for (uint32_t i = 0; i < m->collective_count; i++) {
+    end = wiring_place(m->collectives[i].layout, &m->wirings[i], end);
+  }
+  m->wired = rondo_sim_alloc_pages((size_t)(uintptr_t)end);
+  end = m->wired;
+  for (uint32_t i = 0; i < m->collective_count; i++) {
+    end = wiring_place(m->collectives[i].layout, &m->wirings[i], end);
+  }
+}
+
 static void connectors_make(struct rondo_schedule_machine *m, uint32_t number) {
   const struct rondo_schedule_collective *coll = &m->collectives[number];
   struct rondo_schedule_wiring *w = &m->wirings[number];
   const struct rondo_schedule_layout *l = coll->layout;
-  w->stride = rondo_connector_bytes(l->shape.slot_count);
-  w->connectors = rondo_sim_alloc(l->link_count * w->stride);
-  w->send = rondo_sim_alloc(l->link_count * sizeof *w->send);
-  w->recv = rondo_sim_alloc(l->link_count * sizeof *w->recv);
   for (uint32_t k = 0; k < l->shape.nranks; k++) {
     for (uint32_t i = l->send_first[k]; i < l->send_first[k + 1]; i++) {
       struct rondo_connector *c = (struct rondo_connector *)(void *)(w->connectors + i * w->stride);
@@ -267,7 +291,6 @@ static void contexts_make(struct rondo_schedule_machine *m, uint32_t number) {
   const struct rondo_schedule_collective *coll = &m->collectives[number];
   struct rondo_schedule_wiring *w = &m->wirings[number];
   const struct rondo_schedule_layout *l = coll->layout;
-  w->contexts = rondo_sim_calloc(l->shape.nranks, sizeof *w->contexts);
   for (uint32_t k = 0; k < l->shape.nranks; k++) {
     const struct rondo_schedule_rank *r = &m->ranks[rank_at(coll, k)];
     const struct rondo_schedule_program *p = &l->programs[l->program_of[k]];
@@ -277,6 +300,7 @@ static void contexts_make(struct rondo_schedule_machine *m, uint32_t number) {
     entry->contexts = (uintptr_t)c;
     entry->block_count = 1;
     entry->generation = number; // so a context tells its collective
+    *c = (struct rondo_task_context){0};
     c->fixed = (struct rondo_context_static){
         .ops = (uintptr_t)p->ops,
         .gate = (uintptr_t)&m->gate,
@@ -296,7 +320,7 @@ static void contexts_make(struct rondo_schedule_machine *m, uint32_t number) {
 
 void rondo_schedule_machine_start(struct rondo_schedule_machine *m) {
   m->started = true;
-  m->wirings = rondo_sim_calloc(m->collective_count, sizeof *m->wirings);
+  wirings_make(m);
   members_make(m);
   calls_translate(m);
   rondo_schedule_orders_make(m);

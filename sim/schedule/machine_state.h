@@ -58,7 +58,7 @@ struct rondo_schedule_rank {
   struct rondo_daemon_core core;
 };
 
-// The connectors, endpoints and contexts of a collective.
+// The connectors, endpoints and contexts of a collective, in rondo_schedule_machine.wired.
 struct rondo_schedule_wiring {
   char *connectors;
   uint64_t stride; // of a connector
@@ -101,6 +101,7 @@ struct rondo_schedule_machine {
   struct rondo_schedule_rank *ranks;
   struct rondo_schedule_collective *collectives;
   struct rondo_schedule_wiring *wirings; // by collective
+  char *wired;                           // memory of all wirings
   uint32_t collective_count, collective_capacity;
   uint64_t call_count, call_capacity;
   struct rondo_schedule_arrays arrays;
