@@ -261,7 +261,8 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
     *ok = rondo_schedule_kind_read(value, &job->basic.kind) ||
           rondo_sim_refuse(error,
                            "op: \"%s\" is not one of all_reduce, all_gather, reduce_scatter, "
-                           "reduce, broadcast, send_recv, all_to_all, gather, scatter, barrier",
+                           "reduce, broadcast, send_recv, all_to_all, all_to_all_v, gather, "
+                           "scatter, barrier",
                            value);
     return true;
   case 1:

@@ -95,7 +95,8 @@ static const struct rondo_cost_model *model_of(const struct rondo_schedule_job *
 static bool shapes_are_equal(const struct rondo_schedule_shape *a,
                              const struct rondo_schedule_shape *b) {
   return a->kind == b->kind && a->algorithm == b->algorithm && a->nranks == b->nranks &&
-         a->root == b->root && a->bytes == b->bytes && a->topology == b->topology;
+         a->root == b->root && a->bytes == b->bytes && a->topology == b->topology &&
+         a->parts_seed == b->parts_seed && a->returns == b->returns;
 }
 
 // The layout of a statement for a group of that topology. Null: refused.
@@ -110,6 +111,8 @@ static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *
                                        .bytes = x->kind == RONDO_BARRIER ? 0 : x->bytes,
                                        .slot_bytes = job->slot_bytes,
                                        .slot_count = job->slot_count,
+                                       .parts_seed = x->parts_seed,
+                                       .returns = x->returns,
                                        .topology = topology};
   if (x->algorithm == RONDO_SCHEDULE_CHOICE) {
     struct rondo_cost_query q = query_of(job, &shape, shape.bytes);
@@ -181,6 +184,7 @@ static double bus_bytes_of(const struct rondo_schedule_shape *shape) {
   case RONDO_ALL_GATHER:
   case RONDO_REDUCE_SCATTER:
   case RONDO_ALL_TO_ALL:
+  case RONDO_ALL_TO_ALL_V:
   case RONDO_GATHER:
   case RONDO_SCATTER:
     return bytes * (n - 1);
@@ -337,8 +341,10 @@ static void calls_add(const struct rondo_schedule_job *job, struct rondo_schedul
     const struct rondo_schedule_statement *x = &job->statements.items[i];
     uint32_t own = first + group_of(job, x, rank) * x->copies;
     for (uint32_t k = 0; k < x->copies * x->times; k++) {
-      const struct rondo_schedule_call call = {
-          .compute_ns = x->compute_ns, .collective = own + k % x->copies, .waits = x->waits};
+      const struct rondo_schedule_call call = {.compute_ns = x->compute_ns,
+                                               .collective = own + k % x->copies,
+                                               .waits = x->waits,
+                                               .behind = x->behind};
       rondo_schedule_machine_call(m, rank, &call);
     }
     first += group_count(job, x) * x->copies;

@@ -5,6 +5,7 @@
 
 #include "daemon/core/context_core.h"
 #include "daemon/plan/build.h"
+#include "sim/common/rng.h"
 #include <rondo/rondo.h>
 
 #define ALIGN_BYTES 64u
@@ -52,6 +53,51 @@ static void geometry_make(struct rondo_schedule_layout *l, uint32_t chunk_count)
     g->chunk_elems = 1;
     g->end = g->segment = s->nranks > 1;
   }
+}
+
+// --------------------------------------------------------------------- parts ---
+
+uint64_t rondo_schedule_part_bytes(const struct rondo_schedule_shape *shape, uint32_t from,
+                                   uint32_t to) {
+  struct rondo_sim_rng rng;
+  uint32_t sender = shape->returns ? to : from, receiver = shape->returns ? from : to;
+  rondo_sim_rng_begin(&rng, shape->parts_seed, sender, receiver);
+  return rondo_sim_rng_below(&rng, 2 * (uint32_t)shape->bytes + 1);
+}
+
+static struct rondo_listed *parts_at(const struct rondo_schedule_layout *l, uint32_t position) {
+  return (struct rondo_listed *)(void *)(l->parts + position * rondo_listed_bytes(l->shape.nranks));
+}
+
+const struct rondo_listed *rondo_schedule_layout_parts(const struct rondo_schedule_layout *layout,
+                                                       uint32_t position) {
+  return parts_at(layout, position);
+}
+
+// The parts lie one after the other in the buffers, in elements of a byte.
+static void parts_make(struct rondo_schedule_layout *l) {
+  uint32_t n = l->shape.nranks;
+  l->parts = rondo_sim_calloc(n, rondo_listed_bytes(n));
+  for (uint32_t i = 0; i < n; i++) {
+    struct rondo_listed *listed = parts_at(l, i);
+    struct rondo_span *places = rondo_listed_places(listed);
+    uint64_t at[2] = {0, 0};
+    for (uint32_t k = 0; k < 2 * n; k++) {
+      bool comes = k >= n;
+      uint32_t peer = comes ? k - n : k;
+      places[k].offset = at[comes];
+      places[k].count = rondo_schedule_part_bytes(&l->shape, comes ? peer : i, comes ? i : peer);
+      at[comes] += places[k].count;
+      if (places[k].count > listed->most_elems) {
+        listed->most_elems = places[k].count;
+      }
+    }
+  }
+  l->elem_bytes = 1;
+  l->geometry = (struct rondo_geometry){.end = 1,
+                                        .segment = l->shape.slot_bytes,
+                                        .chunk_elems = l->shape.slot_bytes,
+                                        .chunk_count = n};
 }
 
 // ------------------------------------------------------------------ programs ---
@@ -223,7 +269,10 @@ static bool shape_check(const struct rondo_schedule_shape *s, struct rondo_sim_e
     return rondo_sim_refuse(error, "%s has 1 to %u ranks, not %u", rondo_kind_name(s->kind), most,
                             s->nranks);
   }
-  if (s->kind == RONDO_ALL_TO_ALL_V || !rondo_plan_exists(s->kind, s->algorithm, s->nranks)) {
+  if (s->kind == RONDO_ALL_TO_ALL_V && s->bytes > INT32_MAX) {
+    return rondo_sim_refuse(error, "all_to_all_v has parts of 2 GiB or less in the mean");
+  }
+  if (!rondo_plan_exists(s->kind, s->algorithm, s->nranks)) {
     return rondo_sim_refuse(error, "%s has no plan by the algorithm %s for %u ranks",
                             rondo_kind_name(s->kind), rondo_plan_algorithm_name(s->algorithm),
                             s->nranks);
@@ -259,6 +308,9 @@ struct rondo_schedule_layout *rondo_schedule_layout_create(const struct rondo_sc
   bool ok = links_check(shape, &senders, error);
   if (ok) {
     links_make(l, &senders, &receivers);
+    if (shape->kind == RONDO_ALL_TO_ALL_V) {
+      parts_make(l);
+    }
   }
   free(senders.of);
   free(senders.listed);
@@ -278,6 +330,7 @@ void rondo_schedule_layout_destroy(struct rondo_schedule_layout *l) {
   for (uint32_t i = 0; i < l->program_count; i++) {
     free((char *)l->programs[i].ops - sizeof(struct rondo_own_memory));
   }
+  free(l->parts);
   free(l->programs);
   free(l->by_digest);
   free(l->send_first);

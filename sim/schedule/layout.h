@@ -7,6 +7,7 @@
 #ifndef RONDO_SIM_SCHEDULE_LAYOUT_H
 #define RONDO_SIM_SCHEDULE_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/plan/geometry_core.h"
@@ -17,9 +18,13 @@
 struct rondo_schedule_shape {
   int kind, algorithm; // enum rondo_kind, enum rondo_algorithm
   uint32_t nranks, root;
-  uint64_t bytes;                             // that the descriptor counts
-  uint32_t slot_bytes;                        // the most that one slot carries
-  uint32_t slot_count;                        // of a connector; 0: as many as the runtime takes
+  uint64_t bytes;      // that the descriptor counts
+  uint32_t slot_bytes; // the most that one slot carries
+  uint32_t slot_count; // of a connector; 0: as many as the runtime takes
+  // Of an all-to-all-v: the parts are drawn from the seed, and have `bytes` in the mean. `returns`:
+  // each rank sends what it receives if not.
+  uint32_t parts_seed;
+  bool returns;
   const struct rondo_plan_topology *topology; // of the group, or null
 };
 
@@ -44,12 +49,22 @@ struct rondo_schedule_layout {
   uint32_t program_count, program_capacity;
   uint32_t *by_digest; // hash table of programs; 0: free, else the number + 1
   uint32_t digest_capacity;
+  char *parts; // of an all-to-all-v: a struct rondo_listed of each position
 };
 
 // Returns null if the algorithm has no plan for that kind and number of ranks, or needs more than
 // 100 million connectors; `error` says so.
 struct rondo_schedule_layout *rondo_schedule_layout_create(const struct rondo_schedule_shape *shape,
                                                            struct rondo_sim_error *error);
+// What position `from` sends to position `to` in an all-to-all-v, in bytes: from 0 to twice
+// shape->bytes, itself included.
+uint64_t rondo_schedule_part_bytes(const struct rondo_schedule_shape *shape, uint32_t from,
+                                   uint32_t to);
+
+// The parts of a position in an all-to-all-v.
+const struct rondo_listed *rondo_schedule_layout_parts(const struct rondo_schedule_layout *layout,
+                                                       uint32_t position);
+
 void rondo_schedule_layout_destroy(struct rondo_schedule_layout *layout); // null is allowed
 
 #endif // RONDO_SIM_SCHEDULE_LAYOUT_H

@@ -88,9 +88,22 @@ static uint64_t transfer_ns(const struct rondo_schedule_link *link, uint32_t byt
   return whole_ns(link->gap_ns + (double)bytes * link->byte_ns);
 }
 
-// The path of a message is in the slot's data, and its transfer time is the slot's address, which
-// no other message has.
-static_assert(sizeof(struct rondo_schedule_path) <= RONDO_CONNECTOR_INLINE_BYTES, "see there");
+// The path of a message is in the slot's data, and its transfer time is the slot's address until it
+// arrives. Then that is the word again, which the message of an all-to-all-v has there; in between
+// the word is kept behind the path.
+#define PATH_BYTES (offsetof(struct rondo_schedule_path, messages) + sizeof(uint32_t))
+static_assert(PATH_BYTES + sizeof(uint32_t) <= RONDO_CONNECTOR_INLINE_BYTES, "see there");
+
+static void word_keep(struct rondo_slot *slot) {
+  uint32_t word = (uint32_t)slot->address; // rondo_schedule_layout_create sees to it that it fits
+  memcpy(slot->data + PATH_BYTES, &word, sizeof word);
+}
+
+static void word_restore(struct rondo_slot *slot) {
+  uint32_t word;
+  memcpy(&word, slot->data + PATH_BYTES, sizeof word);
+  slot->address = word;
+}
 
 // A message of the block that steps: when it leaves, and when it arrives.
 bool rondo_simulate_publish(const struct rondo_endpoint *e) {
@@ -122,7 +135,8 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e) {
   path.transfer_ns += transfer;
   path.latency_ns += latency;
   path.messages++;
-  memcpy(slot->data, &path, sizeof path);
+  memcpy(slot->data, &path, PATH_BYTES);
+  word_keep(slot);
   slot->address = transfer;
   rondo_schedule_event_push(&m->events,
                             &(struct rondo_schedule_event){.at_ns = leaves_ns + transfer + latency,
@@ -244,6 +258,16 @@ bool rondo_schedule_run_give(struct rondo_schedule_rank *r, struct rondo_schedul
   return true;
 }
 
+// The program waits as the call says, unless what it waits for has ended.
+static void call_await(const struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                       uint32_t number) {
+  uint32_t behind = m->arrays.runs[number].call.behind;
+  if (number - r->first_call >= behind &&
+      m->arrays.runs[number - behind].iteration_ended <= r->iteration) {
+    r->awaited = number - behind;
+  }
+}
+
 // Submits the next call of the rank's program. Returns true if the daemon is given any run at once.
 static bool call_submit(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                         uint64_t now_ns) {
@@ -260,7 +284,7 @@ static bool call_submit(struct rondo_schedule_machine *m, struct rondo_schedule_
   member->newest = number;
   m->totals.runs_submitted++;
   if (run->call.waits) {
-    r->awaited = number;
+    call_await(m, r, number);
   }
   return rondo_schedule_order_submit(m, r, run->call.collective, now_ns);
 }
@@ -503,7 +527,7 @@ static void step_handle(struct rondo_schedule_machine *m, struct rondo_schedule_
 // The rank's path is from now on that of the message, which the rank has waited for.
 static void path_take(struct rondo_schedule_rank *r, const struct rondo_slot *slot,
                       uint64_t now_ns) {
-  memcpy(&r->path, slot->data, sizeof r->path);
+  memcpy(&r->path, slot->data, PATH_BYTES);
   r->path_ns = now_ns;
 }
 
@@ -521,9 +545,9 @@ static bool arrival_put_off(struct rondo_schedule_machine *m, const struct rondo
   }
   again.at_ns = *until_ns += transfer;
   struct rondo_schedule_path path;
-  memcpy(&path, slot->data, sizeof path);
+  memcpy(&path, slot->data, PATH_BYTES);
   path.link_ns += again.at_ns - e->at_ns;
-  memcpy(slot->data, &path, sizeof path);
+  memcpy(slot->data, &path, PATH_BYTES);
   rondo_schedule_event_push(&m->events, &again);
   return true;
 }
@@ -535,6 +559,7 @@ static void arrival_handle(struct rondo_schedule_machine *m, struct rondo_schedu
   if (arrival_put_off(m, c, slot, e)) {
     return;
   }
+  word_restore(slot);
   catch_up(m, r, e->at_ns);
   rondo_store_release_u32(&slot->mark, e->sequence + 1);
   rondo_connector_set_flag(c, c->consumer_flag);

@@ -77,11 +77,13 @@ struct rondo_schedule_collective {
 };
 
 // A call of a rank's program: after computing for compute_ns it submits a run of the collective
-// and, if `waits`, goes on when the run has ended.
+// and, if `waits`, goes on when the run of the call `behind` calls before this one has ended: 0:
+// its own run. It waits for nothing if there are not so many calls before it.
 struct rondo_schedule_call {
   uint64_t compute_ns;
   uint32_t collective; // number, in the order of rondo_schedule_machine_add
   bool waits;
+  uint16_t behind;
 };
 
 // The time that leads to the end of the run, as its last message says: what each part of it was.

@@ -314,6 +314,9 @@ static void contexts_make(struct rondo_schedule_machine *m, uint32_t number) {
         .op_count = p->op_count,
         .urgency = 128,
         .send_peer_count = (uint16_t)(l->send_first[k + 1] - l->send_first[k])};
+    if (l->parts) {
+      c->fixed.geometry.listed = (uintptr_t)rondo_schedule_layout_parts(l, k);
+    }
     c->state.bound_send = c->state.bound_recv = RONDO_PLAN_NO_PEER;
   }
 }

@@ -60,8 +60,8 @@ static struct argp_option options[] = {
     {"slow-rank", KEY_SETTING, "RANK=X", 0, "the rank computes X times as long; may be repeated",
      0},
     {"program", KEY_SETTING, "WHAT", 0,
-     "ddp: the gradients in buckets of 25 MiB; 3d:T,D,P: 3D parallelism with --collectives layers; "
-     "else a FILE. Default: --collectives alike",
+     "ddp: the gradients in buckets of 25 MiB; with --collectives layers 3d:T,D,P: 3D parallelism, "
+     "fsdp:N: sharded parameters, moe:E,D: experts; else a FILE. Default: --collectives alike",
      0},
     {"replay", KEY_SETTING, "FILE", 0,
      "what a rank submitted and when, from its flight record; once for each rank", 0},

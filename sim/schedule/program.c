@@ -27,7 +27,7 @@ struct rondo_schedule_statement rondo_schedule_statement_default(void) {
 
 bool rondo_schedule_kind_read(const char *name, int *kind) {
   int found = rondo_kind_find(name);
-  bool ok = found < RONDO_KIND_COUNT && found != RONDO_ALL_TO_ALL_V;
+  bool ok = found < RONDO_KIND_COUNT;
   *kind = ok ? found : *kind;
   return ok;
 }
@@ -66,25 +66,43 @@ static void ddp_add(struct rondo_schedule_statements *s,
   snprintf(x->name, sizeof x->name, "bucket");
 }
 
+// Numbers of ranks from 1 on, `count` of them separated by commas, and their product.
+static bool sizes_read(const char *sizes, size_t count, uint64_t *size, uint32_t *ranks) {
+  uint64_t product = 1;
+  char text[64], *rest = text, *part;
+  size_t found = 0;
+  snprintf(text, sizeof text, "%s", sizes);
+  while ((part = strsep(&rest, ",")) && found < count &&
+         rondo_schedule_read_count(part, 1, MOST_RANKS, &size[found])) {
+    product = product > MOST_RANKS ? product : product * size[found];
+    found++;
+  }
+  *ranks = (uint32_t)product;
+  return found == count && !part && product <= MOST_RANKS;
+}
+
+// A statement with one collective, which is called once.
+static struct rondo_schedule_statement *single_add(struct rondo_schedule_statements *s,
+                                                   const struct rondo_schedule_statement *like,
+                                                   const char *name, int kind) {
+  struct rondo_schedule_statement *x = statement_add(s, like);
+  snprintf(x->name, sizeof x->name, "%s", name);
+  x->kind = kind;
+  x->algorithm = kind == like->kind ? like->algorithm : RONDO_SCHEDULE_CHOICE;
+  x->copies = 1;
+  return x;
+}
+
 // The forward pass has two all-reduces a layer, and so has the backward pass, in which the
 // gradients of a layer set off while the next one is computed.
 static bool three_d_add(struct rondo_schedule_statements *s, const char *sizes,
                         const struct rondo_schedule_statement *like,
                         struct rondo_sim_error *error) {
-  uint64_t size[3], ranks = 1;
-  char text[64], *rest = text, *part;
-  size_t count = 0;
-  snprintf(text, sizeof text, "%s", sizes);
-  while ((part = strsep(&rest, ",")) && count < 3 &&
-         rondo_schedule_read_count(part, 1, MOST_RANKS, &size[count])) {
-    ranks = ranks > MOST_RANKS ? ranks : ranks * size[count];
-    count++;
-  }
-  if (count != 3 || part || ranks > MOST_RANKS) {
+  uint64_t size[3];
+  if (!sizes_read(sizes, 3, size, &s->rank_count)) {
     return rondo_sim_refuse(error, "program: \"3d:%s\" must read 3d:T,D,P, such as 3d:8,4,2",
                             sizes);
   }
-  s->rank_count = (uint32_t)ranks;
   for (uint32_t pass = 0; pass < 2; pass++) {
     for (uint32_t layer = 0; layer < like->copies; layer++) {
       struct rondo_schedule_statement *x = statement_add(s, like);
@@ -101,6 +119,68 @@ static bool three_d_add(struct rondo_schedule_statements *s, const char *sizes,
         x->size = (uint32_t)size[1];
         x->stride = (uint32_t)size[0];
       }
+    }
+  }
+  return true;
+}
+
+// A rank calls the all-gather of a layer before it computes the layer before, and then waits for
+// the all-gather that it called last. So the calls go, with three layers: gathers 0, 1, 2 forward
+// and 2, 1 backward, gradients 2, gather 0, gradients 1, 0.
+static bool fsdp_add(struct rondo_schedule_statements *s, const char *sizes,
+                     const struct rondo_schedule_statement *like, struct rondo_sim_error *error) {
+  uint64_t n, layers = like->copies;
+  if (!sizes_read(sizes, 1, &n, &s->rank_count) || layers < 2) {
+    return rondo_sim_refuse(error,
+                            "program: \"fsdp:%s\" must read fsdp:N, such as fsdp:64, with at "
+                            "least 2 layers (--collectives)",
+                            sizes);
+  }
+  uint64_t part = (like->bytes + 4 * n * layers - 1) / (4 * n * layers) * 4;
+  for (uint64_t i = 0; i < 2 * layers; i++) {
+    bool is_forward = i<layers, follows = i> layers + 1;
+    struct rondo_schedule_statement *x;
+    if (follows) {
+      x = single_add(s, like, "gradients", RONDO_REDUCE_SCATTER);
+      x->bytes = part;
+    }
+    x = single_add(s, like, is_forward ? "forward" : "backward", RONDO_ALL_GATHER);
+    x->bytes = part;
+    x->compute_ns = i > 1 && !follows ? like->compute_ns : 0;
+    x->waits = true;
+    x->behind = follows ? 2 : 1;
+  }
+  for (uint32_t i = 0; i < 2; i++) {
+    struct rondo_schedule_statement *x = single_add(s, like, "gradients", RONDO_REDUCE_SCATTER);
+    x->bytes = part;
+    x->waits = i == 0; // for the last all-gather
+    x->behind = 1;
+  }
+  return true;
+}
+
+// What the experts return has the sizes of what they were sent. Each layer has its own.
+static bool moe_add(struct rondo_schedule_statements *s, const char *sizes,
+                    const struct rondo_schedule_statement *like, struct rondo_sim_error *error) {
+  uint64_t size[2];
+  if (!sizes_read(sizes, 2, size, &s->rank_count)) {
+    return rondo_sim_refuse(error, "program: \"moe:%s\" must read moe:E,D, such as moe:8,4", sizes);
+  }
+  for (uint32_t i = 0; i < 2 * like->copies; i++) {
+    bool is_forward = i < like->copies;
+    struct rondo_schedule_statement *x;
+    for (uint32_t way = 0; way < 2; way++) {
+      x = single_add(s, like, way ? "combine" : "dispatch", RONDO_ALL_TO_ALL_V);
+      x->size = (uint32_t)size[0];
+      x->parts_seed = 1 + (is_forward ? i : 2 * like->copies - 1 - i);
+      x->returns = way == 1;
+      x->waits = true;
+    }
+    if (!is_forward) {
+      x = single_add(s, like, "gradients", RONDO_ALL_REDUCE);
+      x->compute_ns = 0;
+      x->size = (uint32_t)size[1];
+      x->stride = (uint32_t)size[0];
     }
   }
   return true;
@@ -133,7 +213,8 @@ static bool time_get(const json_t *value, uint64_t *to) {
 static bool key_set(struct rondo_schedule_statement *x, const char *key, const json_t *value,
                     bool *known) {
   const char *text = json_is_string(value) ? json_string_value(value) : "";
-  static const char keys[] = "op,name,bytes,compute,size,stride,root,copies,times,wait,algo";
+  static const char keys[] =
+      "op,name,bytes,compute,size,stride,root,copies,times,wait,parts,returns,algo";
   int at = rondo_sim_list_find(keys, key);
   *known = at >= 0;
   switch (at) {
@@ -159,6 +240,11 @@ static bool key_set(struct rondo_schedule_statement *x, const char *key, const j
     return count_get(value, 1, MOST_CALLS, &x->times);
   case 9:
     x->waits = json_is_true(value);
+    return json_is_boolean(value);
+  case 10:
+    return count_get(value, 0, UINT32_MAX, &x->parts_seed);
+  case 11:
+    x->returns = json_is_true(value);
     return json_is_boolean(value);
   default: // its kind may come later
     return *text != 0;
@@ -237,6 +323,12 @@ bool rondo_schedule_program_read(struct rondo_schedule_statements *s, const char
   }
   if (strncmp(what, "3d:", 3) == 0) {
     return three_d_add(s, what + 3, like, error);
+  }
+  if (strncmp(what, "fsdp:", 5) == 0) {
+    return fsdp_add(s, what + 5, like, error);
+  }
+  if (strncmp(what, "moe:", 4) == 0) {
+    return moe_add(s, what + 4, like, error);
   }
   json_error_t wrong;
   json_t *root = json_load_file(what, JSON_REJECT_DUPLICATES, &wrong);

@@ -21,6 +21,9 @@ struct rondo_schedule_statement {
   uint32_t root;         // position
   uint32_t copies, times;
   bool waits;
+  uint16_t behind;     // of the calls, see struct rondo_schedule_call
+  uint32_t parts_seed; // these two of an all-to-all-v, see struct rondo_schedule_shape
+  bool returns;
 };
 
 struct rondo_schedule_statements {
@@ -42,6 +45,11 @@ bool rondo_schedule_algorithm_read(const char *name, int kind, int *algorithm);
 //   "3d:T,D,P"   for T × D × P ranks: a tensor-parallel all-reduce after each half of a layer,
 //                which the rank waits for, and data-parallel ones of the gradients, beside the
 //                backward pass; `like->copies` layers
+//   "fsdp:N"     the parameters (`like->bytes` in all) in `like->copies` layers, of which each of N
+//                ranks has a part: all-gathers of a layer before it is computed forward and
+//                backward, one layer ahead, and a reduce-scatter of its gradients after the latter
+//   "moe:E,D"    D × E ranks: all-to-all-v among E experts before and after they compute, forward
+//                and backward, in `like->copies` layers, and all-reduces of gradients among D
 //   else         a path of a file, which rondo_schedule_program_parse reads
 // Kind, bytes, algorithm and compute time are those of `like` unless the program has its own.
 bool rondo_schedule_program_read(struct rondo_schedule_statements *s, const char *what,

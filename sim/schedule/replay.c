@@ -73,7 +73,8 @@ static bool statement_add(struct reader *reader, const struct rondo_analyse_call
   const char *name = strstr(key, "collective ");
   struct rondo_schedule_statement x = rondo_schedule_statement_default();
   uint64_t bytes = dtype_bytes(call->dtype);
-  if (!rondo_schedule_kind_read(kind, &x.kind)) {
+  // A record does not say what each rank sends to each.
+  if (!rondo_schedule_kind_read(kind, &x.kind) || x.kind == RONDO_ALL_TO_ALL_V) {
     return rondo_sim_refuse(reader->error, "replay: %s: the kind %s is not simulated", key, kind);
   }
   if (bytes && call->in_count > (UINT64_C(1) << 46) / bytes) {

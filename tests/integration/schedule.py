@@ -109,12 +109,21 @@ def check_programs():
             ({"program": [{"algo": "best"}]}, 'no algorithm "best"'),
             ({"program": [{"name": 'a"b'}]}, 'the value of "name"'),
             ({"program": [{"a\nb": 1}]}, 'no key "a b"'),
+            ({"program": [{"parts": -1}]}, 'the value of "parts"'),
+            ({"program": [{"op": "all_to_all_v", "bytes": "3GiB"}]}, "2 GiB or less"),
             ({"program": [{"size": 3}]}, "no groups of 3 that are 1 apart"),
             ({"program": [{"size": 4, "stride": 4}]}, "no groups of 4 that are 4 apart"),
         ):
             refused = run_file(content, 64)
             assert what in refused and refused.count("\n") == 1, refused
+    found = json.loads(run("--program fsdp:4 --collectives 3 --bytes 12KiB --json"))
+    names = ["forward"] * 3 + ["backward"] * 2 + ["gradients", "backward"] + ["gradients"] * 2
+    assert [c["name"].split()[0] for c in found["collectives"]] == names, found
+    found = json.loads(run("--program moe:4,2 --collectives 3 --bytes 1KiB --json"))
+    assert found["job"]["ranks"] == 8 and found["runs_ended"] == 8 * 3 * 5, found
     assert "must read 3d:T,D,P" in run("--program 3d:4,4", 64)
+    assert "at least 2 layers" in run("--program fsdp:4", 64)
+    assert "must read moe:E,D" in run("--program moe:4", 64)
     assert "for 8 ranks, not 9" in run("--program 3d:2,2,2 --ranks 9", 64)
 
 

@@ -430,6 +430,95 @@ static void three_d_programs_end_in_any_order(void **state) {
   }
 }
 
+// A ring passes each part to all other ranks but one each time, so an all-gather and a
+// reduce-scatter send n (n - 1) parts. There are three of these a layer.
+static void fsdp_sends_three_times_the_parts(void **state) {
+  (void)state;
+  for (char layers[] = "2"; *layers <= '5'; ++*layers) {
+    uint64_t count = (uint64_t)(*layers - '0'),
+             part = (1000003 + 24 * count - 1) / (24 * count) * 4;
+    struct rondo_schedule_totals t = PLAY("program", "fsdp:6", "collectives", layers, "bytes",
+                                          "1000003", "algo", "ring", "op", "all_gather");
+    assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+    assert_int_equal(t.runs_ended, 6 * 3 * count);
+    assert_int_equal(t.traffic[RONDO_SCHEDULE_INSIDE].bytes, 3 * count * 6 * 5 * part);
+  }
+}
+
+// If messages take no time, a rank computes each layer forward and backward. If they take as long
+// as a layer, all but the first gather and the last gradients are hidden: a message takes 5 us.
+static void fsdp_gathers_a_layer_ahead(void **state) {
+  (void)state;
+  const char *const latencies[] = {"0us", "5us"};
+  const uint64_t makespans_ns[] = {2 * 4 * 5000, 2 * 4 * 5000 + 2 * 5000};
+  for (int i = 0; i < 2; i++) {
+    struct rondo_schedule_totals t =
+        PLAY("program", "fsdp:2", "collectives", "4", "bytes", "64", "latency", latencies[i],
+             "bandwidth", "1000GB/s", "compute", "5us", "slots", "4");
+    assert_in_range(t.makespan_ns, makespans_ns[i], makespans_ns[i] + 20);
+  }
+}
+
+// A rank whose gradients go in another order than those of its peers waits for ever if it cannot
+// preempt.
+static void fsdp_and_moe_end_in_any_order(void **state) {
+  (void)state;
+  const char *const programs[] = {"fsdp:8", "moe:4,4"};
+  for (int i = 0; i < 2; i++) {
+    for (char seed[] = "1"; *seed <= '5'; ++*seed) {
+      struct rondo_schedule_totals t =
+          PLAY("program", programs[i], "collectives", "8", "bytes", "64KiB", "compute", "20us",
+               "orders", "random", "iterations", "2", "seed", seed);
+      assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+      assert_int_equal(t.runs_ended, t.runs);
+      t = PLAY("program", programs[i], "collectives", "8", "bytes", "64KiB", "compute", "20us",
+               "orders", "random", "iterations", "2", "seed", seed, "budget", "never");
+      assert_int_equal(t.outcome, RONDO_SCHEDULE_DEADLOCK);
+    }
+  }
+}
+
+// Bytes and messages of an all-to-all-v: each part goes in slots, an empty one in an empty slot.
+static void all_to_all_v_sends_its_parts(void **state) {
+  (void)state;
+  struct rondo_schedule_shape shape = {.kind = RONDO_ALL_TO_ALL_V, .nranks = 7, .bytes = 3000};
+  uint64_t bytes = 0, messages = 0, least = UINT64_MAX, most = 0;
+  for (uint32_t from = 0; from < 7; from++) {
+    for (uint32_t to = 0; to < 7; to++) {
+      uint64_t part = rondo_schedule_part_bytes(&shape, from, to);
+      bytes += from == to ? 0 : part;
+      messages += from == to ? 0 : part ? (part + 255) / 256 : 1;
+      least = part < least ? part : least;
+      most = part > most ? part : most;
+      shape.returns = true;
+      assert_int_equal(rondo_schedule_part_bytes(&shape, to, from), part);
+      shape.returns = false;
+    }
+  }
+  assert_true(most <= 6000 && least < 1500 && most > 4500); // they are uneven
+  struct rondo_schedule_totals t = PLAY("op", "all_to_all_v", "ranks", "7", "bytes", "3000",
+                                        "slot-bytes", "256", "collectives", "3", "iterations", "2");
+  assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+  assert_int_equal(t.traffic[RONDO_SCHEDULE_INSIDE].bytes, 3 * 2 * bytes);
+  assert_int_equal(t.traffic[RONDO_SCHEDULE_INSIDE].messages, 3 * 2 * messages);
+}
+
+// What experts return is what they were sent; the gradients go round two rings of 2.
+static void moe_returns_what_it_sent(void **state) {
+  (void)state;
+  struct rondo_schedule_shape shape = {.kind = RONDO_ALL_TO_ALL_V, .nranks = 3, .bytes = 4096};
+  uint64_t bytes = 0;
+  for (shape.parts_seed = 1; shape.parts_seed <= 2; shape.parts_seed++) {
+    for (uint32_t i = 0; i < 9; i++)
+      bytes += i / 3 == i % 3 ? 0 : rondo_schedule_part_bytes(&shape, i / 3, i % 3);
+  }
+  struct rondo_schedule_totals t =
+      PLAY("program", "moe:3,2", "collectives", "2", "bytes", "4096", "algo", "ring");
+  assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+  // Two groups, there and back, forward and backward; a ring of two sends all twice by halves.
+  assert_int_equal(t.traffic[RONDO_SCHEDULE_INSIDE].bytes, 2 * 4 * bytes + 2 * 3 * 2 * 4096);
+}
+
 // A collective has two runs in the daemon at most; the others wait for them in order.
 static void many_runs_of_one_collective_follow_each_other(void **state) {
   (void)state;
@@ -473,6 +562,11 @@ int main(void) {
       RONDO_NAMED_TEST("schedule", presets_are_machines_of_eight_devices),
       RONDO_NAMED_TEST("schedule", a_cost_model_of_a_file_counts),
       RONDO_NAMED_TEST("schedule", three_d_programs_end_in_any_order),
+      RONDO_NAMED_TEST("schedule", fsdp_sends_three_times_the_parts),
+      RONDO_NAMED_TEST("schedule", fsdp_gathers_a_layer_ahead),
+      RONDO_NAMED_TEST("schedule", fsdp_and_moe_end_in_any_order),
+      RONDO_NAMED_TEST("schedule", all_to_all_v_sends_its_parts),
+      RONDO_NAMED_TEST("schedule", moe_returns_what_it_sent),
       RONDO_NAMED_TEST("schedule", many_runs_of_one_collective_follow_each_other),
       RONDO_NAMED_TEST("schedule", equal_seeds_give_equal_runs),
   };
