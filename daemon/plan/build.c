@@ -579,6 +579,13 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
   return round ? 2 : 1;
 }
 
+uint32_t rondo_plan_slots(int kind, int algorithm, uint32_t nranks) {
+  bool has_many_peers = nranks > 2 && algorithm != RONDO_ALGORITHM_RING &&
+                        algorithm != RONDO_ALGORITHM_CHAIN_RING &&
+                        algorithm != RONDO_ALGORITHM_DOUBLE_TREE && kind != RONDO_BARRIER;
+  return has_many_peers ? 2 : 4;
+}
+
 bool rondo_plan_is_by_value(int algorithm) {
   return algorithm == RONDO_ALGORITHM_DOUBLING || algorithm == RONDO_ALGORITHM_ONE_SHOT ||
          rondo_plan_doubles_between(algorithm);

@@ -50,6 +50,10 @@ uint32_t rondo_plan_most_width(int kind, int algorithm, uint32_t nranks);
 // proof).
 uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 
+// The slots of a connector, unless the caller has another number: more where a rank sends to one
+// peer after the other than where it has many peers at once.
+uint32_t rondo_plan_slots(int kind, int algorithm, uint32_t nranks);
+
 // The children of the root of a tree of two levels: the least number with which the levels hold all
 // ranks. `nranks` is at least 2.
 uint32_t rondo_plan_tree_width(uint32_t nranks);

@@ -8,11 +8,9 @@
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/transports.h"
 
-#define DEFAULT_SLOTS 4u
 #define REFERENCE_BYTES 4096u // payloads of at least this are passed by reference
 #define BLOCK_BYTES 65536u    // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
-#define DIRECT_SLOTS 2u // for algorithms with many peers at once
 // Between threads, all-reduces of at most this many bytes need no memory for partial sums
 // (docs/algorithms.md): those of larger ones are faster in slots, which stay in the caches.
 #define KEPT_SUMS_BYTES (UINT64_C(1) << 20)
@@ -79,10 +77,8 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   uint64_t cap_bytes = shape_cap_bytes(&shape, limits);
   shape.topology = limits->topology;
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
-  int many = nranks > 2 && shape.algorithm != RONDO_ALGORITHM_RING &&
-             shape.algorithm != RONDO_ALGORITHM_CHAIN_RING &&
-             shape.algorithm != RONDO_ALGORITHM_DOUBLE_TREE && desc->kind != RONDO_BARRIER;
-  shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
+  shape.slot_count =
+      or_default(limits->slot_count, rondo_plan_slots(desc->kind, shape.algorithm, nranks));
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
   if (rondo_plan_is_by_value(shape.algorithm))
     shape.reference_bytes = RONDO_REFERENCES_NONE;

@@ -9,23 +9,11 @@
 #include <rondo/rondo.h>
 
 #define ALIGN_BYTES 64u
-#define MANY_SLOTS 4u         // of connectors to one peer after the other
-#define FEW_SLOTS 2u          // of those to many peers
 #define MOST_LINKS 100000000u // 38 GB of connectors
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 // ------------------------------------------------------------------- cutting ---
-
-static uint32_t slot_count_of(const struct rondo_schedule_shape *s) {
-  bool has_many_peers = s->nranks > 2 && s->algorithm != RONDO_ALGORITHM_RING &&
-                        s->algorithm != RONDO_ALGORITHM_CHAIN_RING &&
-                        s->algorithm != RONDO_ALGORITHM_DOUBLE_TREE && s->kind != RONDO_BARRIER;
-  if (s->slot_count) {
-    return s->slot_count;
-  }
-  return has_many_peers ? FEW_SLOTS : MANY_SLOTS;
-}
 
 // One block has all elements; a slot holds all chunks of an op.
 static void geometry_make(struct rondo_schedule_layout *l, uint32_t chunk_count) {
@@ -296,7 +284,9 @@ struct rondo_schedule_layout *rondo_schedule_layout_create(const struct rondo_sc
                                        .root = shape->root,
                                        .topology = shape->topology};
   l->shape = *shape;
-  l->shape.slot_count = slot_count_of(shape);
+  if (shape->slot_count == 0) {
+    l->shape.slot_count = rondo_plan_slots(shape->kind, shape->algorithm, n);
+  }
   geometry_make(l, rondo_plan_chunk_count(&request));
   l->program_of = rondo_sim_calloc(n, sizeof *l->program_of);
   for (request.rank = 0; request.rank < n; request.rank++) {
