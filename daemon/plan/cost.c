@@ -3,12 +3,9 @@
 #include <string.h>
 
 #include "daemon/plan/build.h"
+#include "daemon/plan/cost_links.h"
 #include "daemon/plan/halving.h"
 #include "daemon/plan/two_level.h"
-
-// A larger message is cut into loops (the default of slot_bytes), which follow each other through
-// the plan.
-#define LOOP_BYTES 262144u
 
 // ----------------------------------------------------------------------- forms ---
 //
@@ -84,7 +81,9 @@ static void doubling_form(int kind, uint32_t n, struct rondo_plan_form *form) {
 }
 
 // The part of a message that is in a loop.
-static uint64_t loop_bytes(uint64_t bytes) { return bytes < LOOP_BYTES ? bytes : LOOP_BYTES; }
+static uint64_t loop_bytes(uint64_t bytes) {
+  return bytes < RONDO_COST_LOOP_BYTES ? bytes : RONDO_COST_LOOP_BYTES;
+}
 
 // The nodes of the largest subtree of a binomial tree below its root: that of the last child,
 // unless it is cut off, or of the one before. It needs scratch if it has several.
@@ -193,25 +192,46 @@ static uint32_t query_leaders(const struct rondo_cost_query *q) {
 
 // ----------------------------------------------------------------------- levels ---
 
+static uint64_t loops_of(uint64_t bytes, uint64_t most) {
+  return bytes > most ? divide_up(bytes, most) : 1;
+}
+
 // A collective, or a part of one that begins when the part before has ended: among the ranks of the
 // machine that has the most, or among the leaders.
 struct level {
   struct rondo_cost_query q;
   int algorithm;
+  struct rondo_cost_parts parts;
   struct rondo_plan_form form;
 };
 
 #define MAX_LEVELS 3u
 
-// `parts`: each message is sent as so many, one after the other.
-static struct level level_of(const struct rondo_cost_query *q, int algorithm, uint32_t parts) {
-  struct level l = {*q, algorithm, {.bytes = divide_up(q->bytes, parts)}};
+struct levels {
+  uint32_t count;
+  uint64_t loops; // that all levels are repeated for, one loop after the other
+  struct level of[MAX_LEVELS];
+};
+
+// For how many further messages the longest chain waits. With several chunks a leader passes
+// nothing on before the lane ends that it leads (two_level.c).
+static uint32_t parts_wait(const struct rondo_cost_parts *p) {
+  if (p->chunks == 1)
+    return p->lanes - 1;
+  return p->lanes * (p->lanes - 1) / 2 + p->lanes * (p->chunks - 1);
+}
+
+static void level_add(struct levels *levels, const struct rondo_cost_query *q, int algorithm,
+                      const struct rondo_cost_parts *parts) {
+  uint32_t count = parts->lanes * parts->chunks;
+  struct level *level = &levels->of[levels->count++];
+  struct level l = {*q, algorithm, *parts, {.bytes = divide_up(q->bytes, count)}};
   if (q->nranks > 1)
     forms[algorithm](q->kind, q->nranks, &l.form);
-  l.form.hops += (parts - 1) * l.form.steps;
-  l.form.steps *= parts;
-  l.form.messages *= parts;
-  return l;
+  l.form.hops += parts_wait(parts) * l.form.steps;
+  l.form.steps *= count;
+  l.form.messages *= count;
+  *level = l;
 }
 
 // The leaders of a machine, each with a lane of the elements.
@@ -229,65 +249,71 @@ static uint64_t lanes_pairs(uint32_t ranks, uint32_t lanes) {
 }
 
 // To the leaders of a machine and back, and an all-reduce of the leaders of each lane. With a ring
-// between machines a loop has a chunk for each of them.
-static uint32_t two_levels_make(const struct rondo_cost_query *q, int algorithm,
-                                struct level *levels) {
+// between machines a loop has a chunk for each of them. A rank takes a loop through all levels
+// before the next one.
+static void two_levels_make(const struct rondo_cost_query *q, int algorithm,
+                            struct levels *levels) {
   bool rings = rondo_plan_rings_between(algorithm);
   struct rondo_cost_query inner = *q, outer = *q;
-  uint32_t count = 0;
+  uint32_t machines = query_machines(q), lanes = query_lanes(q, algorithm);
+  const struct rondo_cost_parts parts = {lanes, rings ? machines : 1,
+                                         rondo_plan_slots(q->kind, algorithm, q->nranks)};
+  const struct rondo_cost_parts whole = {1, 1, parts.slots};
+  levels->loops = loops_of(q->bytes, (uint64_t)lanes * parts.chunks * RONDO_COST_LOOP_BYTES);
+  inner.bytes = divide_up(q->bytes, levels->loops);
   inner.nranks = inner.machine_ranks = query_ranks_per_machine(q);
   inner.machines = 1;
   inner.link = q->inner;
-  outer.nranks = outer.machines;
+  outer.bytes = divide_up(inner.bytes, lanes);
+  outer.nranks = machines;
   outer.machine_ranks = 1;
-  uint32_t lanes = query_lanes(q, algorithm), parts = lanes * (rings ? outer.machines : 1);
-  outer.bytes = divide_up(q->bytes, lanes);
   if (rondo_plan_chains_inside(algorithm)) {
     inner.kind = RONDO_REDUCE;
-    levels[count++] = level_of(&inner, RONDO_ALGORITHM_RING, parts);
+    level_add(levels, &inner, RONDO_ALGORITHM_RING, &parts);
     inner.kind = RONDO_BROADCAST;
-    levels[count++] = level_of(&inner, RONDO_ALGORITHM_RING, parts);
+    level_add(levels, &inner, RONDO_ALGORITHM_RING, &parts);
   } else {
-    levels[count++] = level_of(&inner, RONDO_ALGORITHM_BINOMIAL, parts);
+    level_add(levels, &inner, RONDO_ALGORITHM_BINOMIAL, &parts);
   }
-  levels[count++] = level_of(&outer, rings ? RONDO_ALGORITHM_RING : RONDO_ALGORITHM_DOUBLING, 1);
-  return count;
+  level_add(levels, &outer, rings ? RONDO_ALGORITHM_RING : RONDO_ALGORITHM_DOUBLING, &whole);
 }
 
-// Returns how many levels there are; 0: see rondo_plan_form_of.
-static uint32_t levels_make(const struct rondo_cost_query *q, int algorithm,
-                            struct level levels[MAX_LEVELS]) {
+// No levels: see rondo_plan_form_of.
+static void levels_make(const struct rondo_cost_query *q, int algorithm, struct levels *levels) {
   uint32_t machines = query_machines(q), most = query_ranks_per_machine(q);
+  const struct rondo_cost_parts whole = {1, 1, rondo_plan_slots(q->kind, algorithm, q->nranks)};
+  levels->count = 0;
+  levels->loops = 1;
   if (q->nranks == 0 || !rondo_plan_exists(q->kind, algorithm, q->nranks))
-    return 0;
-  if (forms[algorithm]) {
-    levels[0] = level_of(q, algorithm, 1);
-    return 1;
-  }
-  return machines > 1 && most > 1 && q->nranks > machines ? two_levels_make(q, algorithm, levels)
-                                                          : 0;
+    return;
+  if (forms[algorithm])
+    level_add(levels, q, algorithm, &whole);
+  else if (machines > 1 && most > 1 && q->nranks > machines)
+    two_levels_make(q, algorithm, levels);
 }
 
 bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
                         struct rondo_plan_form *form) {
-  struct level levels[MAX_LEVELS];
-  uint32_t count = levels_make(q, algorithm, levels);
+  struct levels levels;
+  levels_make(q, algorithm, &levels);
   *form = (struct rondo_plan_form){0};
-  for (uint32_t i = 0; i < count; i++) {
-    const struct rondo_plan_form *f = &levels[i].form;
+  for (uint32_t i = 0; i < levels.count; i++) {
+    const struct level *l = &levels.of[i];
+    const struct rondo_plan_form *f = &l->form;
+    uint64_t bytes = f->bytes * levels.loops;
     // Those inside machines are of one machine: there are as many for each rank but the leader.
-    bool is_inside = i + 1 < count;
-    uint64_t each = is_inside ? levels[i].q.nranks - 1 : 1;
+    bool is_inside = i + 1 < levels.count;
+    uint64_t each = is_inside ? l->q.nranks - 1 : 1;
     uint64_t all = is_inside ? q->nranks - query_machines(q) : query_lanes(q, algorithm);
-    uint64_t more = is_inside ? lanes_pairs(levels[i].q.nranks, query_lanes(q, algorithm)) : 0;
+    uint64_t more = is_inside ? lanes_pairs(l->q.nranks, query_lanes(q, algorithm)) : 0;
     form->hops += f->hops;
     form->steps += f->steps;
     form->messages += f->messages / each * all;
     form->connectors += f->connectors / each * all + more * query_machines(q);
     form->scratch += f->scratch;
-    form->bytes = f->bytes > form->bytes ? f->bytes : form->bytes;
+    form->bytes = bytes > form->bytes ? bytes : form->bytes;
   }
-  return count > 0;
+  return levels.count > 0;
 }
 
 // ------------------------------------------------------------ cost of a message ---
@@ -314,6 +340,7 @@ void rondo_cost_query_place(struct rondo_cost_query *q,
       !topology || topology->machines_share_process ? RONDO_COST_THREAD : RONDO_COST_SHARED_MEMORY;
   q->machines = rondo_plan_topology_machines(topology);
   q->leaders = rondo_plan_topology_leaders(topology);
+  q->scattered = topology && topology->order;
   q->cores = q->machine_ranks = 0;
   for (uint32_t i = 0; topology && i < q->machines; i++) {
     const struct rondo_plan_machine *m = &topology->machines[i];
@@ -355,22 +382,16 @@ static const struct rondo_cost_row *model_row(const struct rondo_cost_model *m, 
   return NULL;
 }
 
-// The cost of a message of `bytes` between ranks of a machine with `ranks` of them. `row`: null if
-// the model has none.
-static double message_cost(const struct rondo_cost_model *m, const struct rondo_cost_row *row,
-                           const struct level *l, bool shared, uint32_t ranks) {
-  const struct rondo_cost_line *line = shared ? &m->shared[l->q.link] : &m->alone[l->q.link];
-  uint64_t bytes = l->form.bytes;
-  uint32_t i, end;
-  model_range(m, shared, &i, &end);
-  if (!row || i == end)
-    return (double)line->message_ns + (double)line->byte_ns * (double)bytes;
+// The cost of a message of the level, by its row, in which `first` … `end` - 1 are points.
+static double measured_cost(const struct rondo_cost_model *m, const struct rondo_cost_row *row,
+                            const struct level *l, uint32_t first, uint32_t end) {
+  uint32_t ranks = query_ranks_per_machine(&l->q), i = first;
   while (i + 1 < end && ranks >= m->ranks[i + 1])
     i++;
-  double low = row_cost(m, row->message_ns[i], bytes);
+  double low = row_cost(m, row->message_ns[i], l->form.bytes);
   if (i + 1 == end || ranks <= m->ranks[i])
     return low;
-  double high = row_cost(m, row->message_ns[i + 1], bytes);
+  double high = row_cost(m, row->message_ns[i + 1], l->form.bytes);
   return low + (high - low) * (ranks - m->ranks[i]) / (m->ranks[i + 1] - m->ranks[i]);
 }
 
@@ -379,59 +400,79 @@ static double message_cost(const struct rondo_cost_model *m, const struct rondo_
 // The chain counted in messages. Only the first loop waits for its whole chain; those that follow
 // wait for the busiest rank.
 static double form_chain(const struct rondo_plan_form *form) {
-  uint64_t more = form->bytes > 0 ? (form->bytes - 1) / LOOP_BYTES : 0; // loops after the first
+  uint64_t more =
+      form->bytes > 0 ? (form->bytes - 1) / RONDO_COST_LOOP_BYTES : 0; // loops after the first
   return (form->hops + (double)more * form->steps) / (double)(more + 1);
 }
 
-// How long the ports of the busiest machine send, if all that its ranks send leaves the machine; a
-// ring leaves it once, through one port.
-static double link_time(const struct rondo_cost_model *model, const struct level *l) {
-  uint32_t ranks = query_ranks_per_machine(&l->q);
-  double bytes = (double)l->form.messages * (double)l->form.bytes * ranks / l->q.nranks;
-  if (l->q.link != RONDO_COST_NETWORK || query_machines(&l->q) == 1 || ranks == 1)
-    return 0;
-  bytes /= l->algorithm == RONDO_ALGORITHM_RING ? ranks : query_leaders(&l->q);
-  return bytes * (double)model->alone[RONDO_COST_NETWORK].byte_ns;
+// The row of a level. Null: it has none. Rows are of ranks with links of one class.
+static const struct rondo_cost_row *level_row(const struct rondo_cost_model *model,
+                                              const struct level *l) {
+  bool is_mixed = query_machines(&l->q) > 1 && query_ranks_per_machine(&l->q) > 1;
+  return is_mixed ? NULL : model_row(model, l->q.link, l->q.kind, l->algorithm);
+}
+
+// The chain of messages, where each rank has a core.
+static double level_chain(const struct rondo_cost_model *model, const struct rondo_cost_row *row,
+                          const struct level *l) {
+  uint32_t first, end;
+  model_range(model, false, &first, &end);
+  if (row && first < end)
+    return form_chain(&l->form) * measured_cost(model, row, l, first, end);
+  return rondo_cost_links_time(model, &l->q, l->algorithm, &l->parts);
+}
+
+// All messages of the busiest machine, whose cores its ranks share.
+static double level_work(const struct rondo_cost_model *model, const struct rondo_cost_row *row,
+                         const struct level *l, uint32_t cores) {
+  const struct rondo_cost_line *line = &model->shared[l->q.link];
+  double share = (double)query_ranks_per_machine(&l->q) / l->q.nranks;
+  double cost = (double)line->message_ns + (double)line->byte_ns * (double)l->form.bytes;
+  uint32_t first, end;
+  model_range(model, true, &first, &end);
+  if (row && first < end)
+    cost = measured_cost(model, row, l, first, end);
+  return (double)l->form.messages * share / cores * cost;
 }
 
 static double level_time(const struct rondo_cost_model *model, const struct level *l) {
-  const struct rondo_cost_row *row = model_row(model, l->q.link, l->q.kind, l->algorithm);
+  const struct rondo_cost_row *row = level_row(model, l);
   uint32_t cores = l->q.cores ? l->q.cores : model->cores;
-  uint32_t ranks = query_ranks_per_machine(&l->q);
-  double chain = form_chain(&l->form) * message_cost(model, row, l, false, ranks);
-  double link = link_time(model, l);
-  chain = link > chain ? link : chain;
-  if (ranks <= cores)
+  if (l->q.nranks == 1)
+    return (double)model->alone[l->q.link].byte_ns * (double)l->q.bytes;
+  double chain = level_chain(model, row, l);
+  if (query_ranks_per_machine(&l->q) <= cores)
     return chain;
-  double share = (double)ranks / l->q.nranks; // of the busiest machine
-  double work = (double)l->form.messages * share / cores * message_cost(model, row, l, true, ranks);
+  double work = level_work(model, row, l, cores);
   return work > chain ? work : chain;
-}
-
-static double levels_time(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
-                          const struct level *levels, uint32_t count) {
-  double time_ns = 0;
-  if (q->nranks == 1)
-    return (double)model->alone[q->link].byte_ns * (double)q->bytes;
-  for (uint32_t i = 0; i < count; i++)
-    time_ns += level_time(model, &levels[i]);
-  return time_ns;
 }
 
 double rondo_cost_predict(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
                           int algorithm) {
-  struct level levels[MAX_LEVELS];
-  uint32_t count = levels_make(q, algorithm, levels);
-  return count > 0 ? levels_time(model, q, levels, count) : -1;
+  struct levels levels;
+  double time_ns = 0;
+  levels_make(q, algorithm, &levels);
+  for (uint32_t i = 0; i < levels.count; i++)
+    time_ns += level_time(model, &levels.of[i]);
+  return levels.count > 0 ? time_ns * (double)levels.loops : -1;
+}
+
+bool rondo_cost_is_measured(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                            int algorithm) {
+  struct levels levels;
+  levels_make(q, algorithm, &levels);
+  return levels.count == 1 && q->nranks > 1 && level_row(model, &levels.of[0]);
 }
 
 double rondo_cost_of_message(const struct rondo_cost_query *q, int algorithm, double time_ns) {
-  struct level l[MAX_LEVELS];
-  if (levels_make(q, algorithm, l) != 1 || q->nranks == 1)
+  struct levels levels;
+  levels_make(q, algorithm, &levels);
+  if (levels.count != 1 || q->nranks == 1)
     return -1;
+  const struct rondo_plan_form *form = &levels.of[0].form;
   if (query_ranks_per_machine(q) <= q->cores)
-    return time_ns / form_chain(&l->form);
-  return time_ns * q->cores * q->nranks / query_ranks_per_machine(q) / (double)l->form.messages;
+    return time_ns / form_chain(form);
+  return time_ns * q->cores * q->nranks / query_ranks_per_machine(q) / (double)form->messages;
 }
 
 // ----------------------------------------------------------------------- choice ---

@@ -1,19 +1,19 @@
 // The cost model: how long a collective takes by each algorithm, and so which one is chosen.
 //
 // An algorithm has a *form*: how many messages follow each other, how many there are, and how
-// large they are (rondo_plan_form_of). A *model* says what a message costs. Its constants are those
-// of a link class, a kind and an algorithm, measured at several numbers of ranks and sizes of
-// messages, and interpolated. A model is measured by `rondo-info tune`; rondo_cost_defaults is the
-// one that is compiled in. The time of a collective is
+// large they are (rondo_plan_form_of). A *model* says what a message costs. It has rows: the cost
+// of a message for a link class, a kind and an algorithm, measured at several numbers of ranks and
+// sizes of messages, and interpolated. The time of a collective on one machine is
 //
 //   longest chain × cost of a message               if each rank has a core,
 //   max(that, messages of a machine × cost / cores) if ranks share cores.
 //
-// Nor is it less than the ports of a machine need for the bytes of its ranks, if there are several
-// machines.
+// Where a model has no row, and on several machines, the chain follows from the terms of the links
+// (cost_links.h). A model is measured by `rondo-info tune`; rondo_cost_defaults is the one that is
+// compiled in.
 //
-// An algorithm over two levels takes the sum of its parts: those inside a machine, with the costs
-// of the links there, and the one among the leaders of the machines.
+// An algorithm over two levels takes the sum of its parts for each loop: those inside a machine,
+// with the costs of the links there, and the one among the leaders of the machines.
 //
 // The choice is the candidate with the least time. All arithmetic is exact on all machines or IEEE
 // operations in a fixed order, so ranks with the same model and query choose the same. Pure.
@@ -64,6 +64,10 @@ int rondo_cost_link_find(const char *name);
 // parts of 256 B took 0.7 of the time of direct with 64 ranks, 1.1 with 32 and 1.3 with 20.
 #define RONDO_COST_MAX_EXCHANGE_BYTES 256u
 
+// A larger message is cut into loops (the default of slot_bytes), which follow each other through
+// the plan.
+#define RONDO_COST_LOOP_BYTES 262144u
+
 #define RONDO_COST_MAX_RANKS 5u // numbers of ranks at which a model may be measured
 #define RONDO_COST_MAX_SIZES 8u // sizes of messages
 
@@ -74,7 +78,14 @@ struct rondo_cost_row {
   float message_ns[RONDO_COST_MAX_RANKS][RONDO_COST_MAX_SIZES];
 };
 
-// Of what a model has no row for: a message of x bytes takes message_ns + x × byte_ns.
+// What a message costs on a link, where each rank has a core, of what a model has no row for
+// (cost_links.h). It occupies the sender's link, and the receiver's, for message_ns + bytes ×
+// byte_ns each, and is on its way for latency_ns in between.
+struct rondo_cost_terms {
+  float latency_ns, message_ns, byte_ns;
+};
+
+// The same where ranks share cores: all that a core does for a message.
 struct rondo_cost_line {
   float message_ns, byte_ns;
 };
@@ -86,7 +97,7 @@ struct rondo_cost_model {
   uint64_t digest; // tells models from different files apart; 0: the one that is compiled in
   uint32_t ranks[RONDO_COST_MAX_RANKS]; // ascending; the first is at most `cores`, the last is more
   uint32_t sizes[RONDO_COST_MAX_SIZES]; // ascending
-  struct rondo_cost_line alone[RONDO_COST_LINKS];  // each rank has a core
+  struct rondo_cost_terms alone[RONDO_COST_LINKS]; // each rank has a core
   struct rondo_cost_line shared[RONDO_COST_LINKS]; // ranks share cores
   const struct rondo_cost_row *rows;
 };
@@ -105,11 +116,12 @@ struct rondo_cost_query {
   uint32_t machine_ranks; // the most on one machine; 0: they are spread evenly
   int inner;        // enum rondo_cost_link: the slowest inside a machine, if there are several
   uint32_t leaders; // of a machine, each with a port of its own; 0: 1
+  bool scattered;   // the ranks of a machine do not follow each other
 };
 
-// Sets link, machines, cores, machine_ranks, inner and leaders from the topology of the group: the
-// least cores of any machine. A null topology: threads of one process, which share as many cores as
-// the model's machine has.
+// Sets all but kind, nranks and bytes from the topology of the group: the least cores of any
+// machine. A null topology: threads of one process, which share as many cores as the model's
+// machine has.
 void rondo_cost_query_place(struct rondo_cost_query *q, const struct rondo_plan_topology *topology);
 
 // The messages of a plan, all ranks of the group together.
@@ -135,6 +147,10 @@ bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
 // The predicted time in nanoseconds; negative if the algorithm cannot run.
 double rondo_cost_predict(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
                           int algorithm);
+
+// True if the prediction rests on a row of the model, else on the terms of links.
+bool rondo_cost_is_measured(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                            int algorithm);
 
 // What a message would have to cost for the collective to take `time_ns` with `cores` cores: the
 // inverse of rondo_cost_predict, for measuring a model. Not for algorithms over two levels.

@@ -1,7 +1,8 @@
 // The cost model that is compiled in. `benchmarks/algorithms/defaults` writes this file from a
 // model that `rondo-info tune` has measured, here with threads and processes of a machine of two
-// cores. The lines of NVLink and of the network are not measured with it: they are a step of NCCL's
-// ring over NVLink, and a message between two machines over TCP.
+// cores. The terms of NVLink and of the network are not measured with it: they are a step of NCCL's
+// ring over NVLink, and a message between two machines over TCP. What of them is latency is an
+// assumption (docs/algorithms.md).
 #include "daemon/plan/cost.h"
 
 #include <rondo/types.h>
@@ -437,6 +438,6 @@ const struct rondo_cost_model rondo_cost_defaults = {
     .sizes = {8, 256, 2048, 8192, 65536, 262144, 2097152},
     .row_count = sizeof rows / sizeof *rows,
     .rows = rows,
-    .alone = {{156, 0.027f}, {156, 0.029f}, {3400, 0.01f}, {11500, 0.5f}},
+    .alone = {{100, 56, 0.027f}, {100, 56, 0.029f}, {400, 3000, 0.01f}, {4500, 7000, 0.5f}},
     .shared = {{1702, 0.09f}, {5959, 0.132f}, {3400, 0.01f}, {12000, 0.5f}},
 };

@@ -64,9 +64,10 @@ size_t rondo_cost_file_print(const struct rondo_cost_file *file, char *text) {
   points_print(&w, "ranks", m->ranks, m->rank_points);
   points_print(&w, "sizes", m->sizes, m->size_points);
   for (int i = 0; i < RONDO_COST_LINKS; i++)
-    text_add(&w, "line %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-             rondo_cost_link_name(i), ps_of(m->alone[i].message_ns), ps_of(m->alone[i].byte_ns),
-             ps_of(m->shared[i].message_ns), ps_of(m->shared[i].byte_ns));
+    text_add(&w, "link %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+             rondo_cost_link_name(i), ps_of(m->alone[i].latency_ns), ps_of(m->alone[i].message_ns),
+             ps_of(m->alone[i].byte_ns), ps_of(m->shared[i].message_ns),
+             ps_of(m->shared[i].byte_ns));
   for (uint32_t i = 0; i < m->row_count; i++)
     row_print(&w, m, &file->rows[i]);
   text_add(&w, "end %016" PRIx64 "\n", text_checksum(text, w.used));
@@ -171,15 +172,15 @@ static bool row_parse(struct reader *r, struct rondo_cost_file *file) {
   return line_end(r);
 }
 
-static bool link_line_parse(struct reader *r, struct rondo_cost_model *m, int link) {
+static bool link_parse(struct reader *r, struct rondo_cost_model *m, int link) {
   char name[MAX_WORD];
-  if (!word_is(r, "line") || !word_read(r, name))
+  if (!word_is(r, "link") || !word_read(r, name))
     return false;
   if (rondo_cost_link_find(name) != link)
     return line_refuse(r, rondo_cost_link_name(link));
-  return ns_read(r, &m->alone[link].message_ns) && ns_read(r, &m->alone[link].byte_ns) &&
-         ns_read(r, &m->shared[link].message_ns) && ns_read(r, &m->shared[link].byte_ns) &&
-         line_end(r);
+  return ns_read(r, &m->alone[link].latency_ns) && ns_read(r, &m->alone[link].message_ns) &&
+         ns_read(r, &m->alone[link].byte_ns) && ns_read(r, &m->shared[link].message_ns) &&
+         ns_read(r, &m->shared[link].byte_ns) && line_end(r);
 }
 
 static bool tuning_parse(struct reader *r, struct rondo_cost_file *file) {
@@ -203,7 +204,7 @@ static bool body_parse(struct reader *r, struct rondo_cost_file *file) {
               points_read(r, "sizes", m->sizes, RONDO_COST_MAX_SIZES, &m->size_points);
   m->cores = (uint32_t)cores;
   for (int link = 0; link < RONDO_COST_LINKS && good; link++)
-    good = link_line_parse(r, m, link);
+    good = link_parse(r, m, link);
   while (good && strncmp(r->at, "end ", 4) != 0)
     good = row_parse(r, file);
   return good;

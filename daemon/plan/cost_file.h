@@ -1,12 +1,13 @@
 // The file of a cost model, as text. `rondo-info tune` writes it. Pure: no I/O.
 //
-//   rondo cost model 1             this word, and the version of the format
+//   rondo cost model 2             this word, and the version of the format
 //   cores 2                        of the machine where it was measured
 //   tuning front_budget_ns=…,…     as RONDO_TUNING; may be empty
 //   ranks 2 4 8 32 128             where it was measured
 //   sizes 8 256 …                  bytes of a message
-//   line thread 200000 100 1500000 150       link: ps a message and ps a byte, each rank with a
-//                                            core; the same, where ranks share cores
+//   link thread 100000 50000 100 1500000 150  each rank with a core: ps of latency, ps that a
+//                                            message and a byte occupy; where ranks share cores: ps
+//                                            a message and a byte
 //   row thread all_reduce ring 190000 …      ps a message: all sizes of the first number of ranks,
 //                                            then of the next one
 //   end 0123456789abcdef           checksum of all before this line
@@ -15,7 +16,7 @@
 
 #include "daemon/plan/cost.h"
 
-#define RONDO_COST_FILE_VERSION 1u
+#define RONDO_COST_FILE_VERSION 2u
 #define RONDO_COST_MAX_ROWS 128u
 #define RONDO_COST_TUNING_BYTES 512u
 // No file is larger.

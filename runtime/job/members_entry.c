@@ -14,7 +14,7 @@
 #define MODEL_END_BYTES 8u
 #define MODEL_BYTES                                                                                \
   (MODEL_HEAD_BYTES + 4u * (RONDO_COST_MAX_RANKS + RONDO_COST_MAX_SIZES) +                         \
-   16u * RONDO_COST_LINKS +                                                                        \
+   20u * RONDO_COST_LINKS +                                                                        \
    RONDO_COST_MAX_ROWS * (3u + 4u * RONDO_COST_MAX_RANKS * RONDO_COST_MAX_SIZES) +                 \
    MODEL_END_BYTES)
 #define MODEL_MOST_NS 1e12f // 1,000 s
@@ -35,6 +35,12 @@ static void put_ns(struct rondo_wire_writer *w, float ns) {
 static void put_line(struct rondo_wire_writer *w, const struct rondo_cost_line *line) {
   put_ns(w, line->message_ns);
   put_ns(w, line->byte_ns);
+}
+
+static void put_terms(struct rondo_wire_writer *w, const struct rondo_cost_terms *terms) {
+  put_ns(w, terms->latency_ns);
+  put_ns(w, terms->message_ns);
+  put_ns(w, terms->byte_ns);
 }
 
 static void put_row(struct rondo_wire_writer *w, const struct rondo_cost_model *m,
@@ -60,7 +66,7 @@ static size_t model_write(const struct rondo_cost_model *m, uint8_t bytes[MODEL_
   for (uint32_t k = 0; k < m->size_points; k++)
     rondo_wire_put_u32(&w, m->sizes[k]);
   for (int link = 0; link < RONDO_COST_LINKS; link++) {
-    put_line(&w, &m->alone[link]);
+    put_terms(&w, &m->alone[link]);
     put_line(&w, &m->shared[link]);
   }
   for (uint32_t i = 0; i < m->row_count; i++)
@@ -91,6 +97,12 @@ static void get_line(struct rondo_wire_reader *r, struct rondo_cost_line *line) 
   line->byte_ns = get_ns(r);
 }
 
+static void get_terms(struct rondo_wire_reader *r, struct rondo_cost_terms *terms) {
+  terms->latency_ns = get_ns(r);
+  terms->message_ns = get_ns(r);
+  terms->byte_ns = get_ns(r);
+}
+
 static void get_row(struct rondo_wire_reader *r, const struct rondo_cost_model *m,
                     struct rondo_cost_row *row) {
   row->link = rondo_wire_get_u8(r);
@@ -119,7 +131,7 @@ static bool model_read(struct rondo_wire_reader *r, struct rondo_cost_file *file
   get_points(r, m->ranks, m->rank_points);
   get_points(r, m->sizes, m->size_points);
   for (int link = 0; link < RONDO_COST_LINKS; link++) {
-    get_line(r, &m->alone[link]);
+    get_terms(r, &m->alone[link]);
     get_line(r, &m->shared[link]);
   }
   for (uint32_t i = 0; i < m->row_count && !r->bad; i++)

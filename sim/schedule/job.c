@@ -129,8 +129,8 @@ static bool loggp_set(struct rondo_schedule_job *job, const char *value,
   return true;
 }
 
-// Machines with eight devices. The bandwidths are those of the makers; the latencies are those of
-// the cost model inside a machine, and an assumption between machines.
+// Machines with eight devices. The bandwidths are those of the makers; the latencies are that of a
+// step of NCCL's ring over NVLink inside a machine, and an assumption between machines.
 static bool preset_set(struct rondo_schedule_job *job, const char *value,
                        struct rondo_sim_error *error) {
   static const struct {
@@ -145,9 +145,8 @@ static bool preset_set(struct rondo_schedule_job *job, const char *value,
   job->preset_ranks = 8;
   job->settings.interfaces = presets[word].interfaces;
   job->inner_link = RONDO_COST_NVLINK;
-  job->links[RONDO_SCHEDULE_INSIDE] = (struct rondo_schedule_link){
-      .latency_ns = (double)rondo_cost_defaults.alone[RONDO_COST_NVLINK].message_ns,
-      .byte_ns = presets[word].inner_byte_ns};
+  job->links[RONDO_SCHEDULE_INSIDE] =
+      (struct rondo_schedule_link){.latency_ns = 3400, .byte_ns = presets[word].inner_byte_ns};
   job->links[RONDO_SCHEDULE_OUTSIDE] =
       (struct rondo_schedule_link){.latency_ns = 5000, .byte_ns = presets[word].byte_ns};
   job->has_links = true;

@@ -28,7 +28,7 @@ struct rondo_schedule_job {
   struct rondo_schedule_replay replay; // its statements are those of the job
   uint32_t machines, slot_bytes, slot_count;
   int inner_link;        // enum rondo_cost_link
-  bool takes_turns;      // a message occupies its links for all that it costs by the cost model
+  bool takes_turns;      // a message occupies its links for all that it costs by a measured row
   uint32_t preset_ranks; // of a machine; 0: no preset
   bool has_ranks, has_machines, has_links;                  // the options say so
   struct rondo_schedule_link links[RONDO_SCHEDULE_CLASSES]; // by link class
@@ -37,8 +37,9 @@ struct rondo_schedule_job {
   struct rondo_schedule_exception *exceptions;
   uint32_t exception_count, exception_capacity;
   char algorithm[32];            // as it was given
-  struct rondo_cost_file *model; // by which algorithms are chosen; null: rondo_cost_defaults
+  struct rondo_cost_file *model; // by which algorithms are chosen; null: the options say none
   // What is made of it.
+  struct rondo_cost_model links_model; // without a file: of links that the options say
   struct rondo_schedule_layout **layouts;
   uint32_t layout_count, layout_capacity;
   struct rondo_plan_topology **topologies; // of groups, one for each digest

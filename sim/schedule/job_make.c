@@ -88,8 +88,34 @@ static struct rondo_cost_query query_of(const struct rondo_schedule_job *job,
   return q;
 }
 
+// By which algorithms are chosen: what was measured, else what the options say of links, as the
+// model of such a machine would have it.
 static const struct rondo_cost_model *model_of(const struct rondo_schedule_job *job) {
-  return job->model ? &job->model->model : &rondo_cost_defaults;
+  return job->model       ? &job->model->model
+         : job->has_links ? &job->links_model
+                          : &rondo_cost_defaults;
+}
+
+// True if the options say nothing of links inside machines, and there is one machine.
+static bool links_are_alike(const struct rondo_schedule_job *job) {
+  return job->machines == 1 && job->links[RONDO_SCHEDULE_INSIDE].latency_ns <= 0 &&
+         job->links[RONDO_SCHEDULE_INSIDE].byte_ns <= 0;
+}
+
+// A core has the overheads at both ends of a message, of which one may pass while the link has the
+// message before.
+static struct rondo_cost_terms link_terms(const struct rondo_schedule_link *l) {
+  double busy = l->overhead_ns > l->gap_ns ? l->overhead_ns : l->gap_ns;
+  return (struct rondo_cost_terms){(float)(l->latency_ns + 2 * l->overhead_ns + l->gap_ns - busy),
+                                   (float)busy, (float)l->byte_ns};
+}
+
+static void links_model_make(struct rondo_schedule_job *job) {
+  int inside = links_are_alike(job) ? RONDO_SCHEDULE_OUTSIDE : RONDO_SCHEDULE_INSIDE;
+  job->links_model = rondo_cost_defaults;
+  job->links_model.row_count = 0;
+  job->links_model.alone[RONDO_COST_NETWORK] = link_terms(&job->links[RONDO_SCHEDULE_OUTSIDE]);
+  job->links_model.alone[job->inner_link] = link_terms(&job->links[inside]);
 }
 
 static bool shapes_are_equal(const struct rondo_schedule_shape *a,
@@ -132,45 +158,41 @@ static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *
   return l;
 }
 
-// What a message costs by the cost model of the runtime: of the algorithm if the group is on one
-// machine, else of the link class. The cost of a message includes that of the steps at both ends.
+// What a message costs by the cost model of the runtime: by the row of the algorithm if it has one
+// and the group is on one machine, else by the terms of the link class. The cost of a message
+// includes that of the steps at both ends.
 static struct rondo_schedule_link model_link(const struct rondo_schedule_job *job,
                                              const struct rondo_schedule_shape *shape, int link) {
   const struct rondo_cost_model *model = model_of(job);
-  const struct rondo_cost_line *line = &model->alone[link];
-  struct rondo_schedule_link l = {.latency_ns = (double)line->message_ns,
-                                  .byte_ns = (double)line->byte_ns};
+  const struct rondo_cost_terms *terms = &model->alone[link];
+  struct rondo_schedule_link l = {.latency_ns = (double)terms->latency_ns,
+                                  .gap_ns = (double)terms->message_ns,
+                                  .byte_ns = (double)terms->byte_ns};
   struct rondo_cost_query small = query_of(job, shape, 1),
                           full = query_of(job, shape, shape->bytes);
   struct rondo_plan_form form;
   int algorithm = shape->algorithm;
-  if (shape->topology || shape->nranks == 1 || !rondo_plan_form_of(&full, algorithm, &form)) {
+  if (shape->topology || !rondo_cost_is_measured(model, &full, algorithm) ||
+      !rondo_plan_form_of(&full, algorithm, &form)) {
     return l;
   }
   double least =
       rondo_cost_of_message(&small, algorithm, rondo_cost_predict(model, &small, algorithm));
   double most =
       rondo_cost_of_message(&full, algorithm, rondo_cost_predict(model, &full, algorithm));
-  if (least < 0) {
-    return l;
-  }
   l.byte_ns = form.bytes > 1 && most > least ? (most - least) / (double)(form.bytes - 1) : 0;
-  l.latency_ns = least;
+  l.latency_ns = job->takes_turns ? 0 : least;
+  l.gap_ns = job->takes_turns ? least : 0;
   return l;
 }
 
 static void links_set(const struct rondo_schedule_job *job, struct rondo_schedule_collective *c) {
   const struct rondo_schedule_shape *shape = &c->layout->shape;
-  bool has_inner = job->links[0].latency_ns > 0 || job->links[0].byte_ns > 0;
   memcpy(c->links, job->links, sizeof c->links);
   if (!job->has_links) {
     c->links[RONDO_SCHEDULE_INSIDE] = model_link(job, shape, job->inner_link);
     c->links[RONDO_SCHEDULE_OUTSIDE] = model_link(job, shape, RONDO_COST_NETWORK);
-    for (int i = 0; job->takes_turns && i < RONDO_SCHEDULE_CLASSES; i++) {
-      c->links[i].gap_ns = c->links[i].latency_ns;
-      c->links[i].latency_ns = 0;
-    }
-  } else if (job->machines == 1 && !has_inner) {
+  } else if (links_are_alike(job)) {
     c->links[RONDO_SCHEDULE_INSIDE] = c->links[RONDO_SCHEDULE_OUTSIDE];
   }
 }
@@ -378,6 +400,7 @@ struct rondo_schedule_machine *rondo_schedule_job_make(struct rondo_schedule_job
     return NULL;
   }
   job->settings.machine_ranks = job->settings.rank_count / job->machines;
+  links_model_make(job);
   struct rondo_schedule_machine *m = rondo_schedule_machine_create(&job->settings);
   if (!machine_fill(job, m, error)) {
     rondo_schedule_machine_destroy(m);

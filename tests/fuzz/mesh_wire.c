@@ -76,12 +76,19 @@ static void read_head(const uint8_t *data, size_t size) {
 // An entry. A model that is read is one by which a choice can be made.
 static void read_entry(const uint8_t *data, uint32_t size) {
   static const struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE, .nranks = 9, .bytes = 5000};
+  static const struct rondo_cost_query far = {.kind = RONDO_ALL_REDUCE,
+                                              .nranks = 12,
+                                              .bytes = 5000000,
+                                              .link = RONDO_COST_NETWORK,
+                                              .machines = 3,
+                                              .leaders = 2};
   char why[RONDO_COST_WHY_BYTES] = "";
   struct rondo_cost_file *file;
   if (!rondo_members_entry_model(data, size, &file, why))
     RONDO_FUZZ_CHECK(why[0] && !file);
   else if (file)
-    RONDO_FUZZ_CHECK(rondo_cost_choose(&file->model, &q).time_ns >= 0);
+    RONDO_FUZZ_CHECK(rondo_cost_choose(&file->model, &q).time_ns >= 0 &&
+                     rondo_cost_choose(&file->model, &far).time_ns >= 0);
   free(file);
 }
 
@@ -113,8 +120,12 @@ static void read_model(const uint8_t *data, size_t size) {
     m->sizes[k] = (uint32_t)rondo_fuzz_take(&in, 2);
   for (uint32_t i = 0; i < m->row_count; i++)
     take_row(&in, &file.rows[i]);
-  for (int link = 0; link < RONDO_COST_LINKS; link++)
-    m->alone[link] = m->shared[link] = (struct rondo_cost_line){1, (float)rondo_fuzz_take(&in, 1)};
+  for (int link = 0; link < RONDO_COST_LINKS; link++) {
+    float latency_ns = (float)rondo_fuzz_take(&in, 1), message_ns = (float)rondo_fuzz_take(&in, 1);
+    float byte_ns = (float)rondo_fuzz_take(&in, 1);
+    m->alone[link] = (struct rondo_cost_terms){latency_ns, message_ns, byte_ns};
+    m->shared[link] = (struct rondo_cost_line){message_ns, byte_ns};
+  }
   read_entry(bytes, rondo_members_entry_write(&member, m, bytes));
 }
 

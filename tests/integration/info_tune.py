@@ -26,7 +26,7 @@ def check_file(path):
     assert "ranks, thread, repeat 1 of 1" in progress and "100 % measured" in progress, progress
     with open(path, encoding="ascii") as file:
         text = file.read()
-    assert text.startswith("rondo cost model 1\ncores "), text
+    assert text.startswith("rondo cost model 2\ncores "), text
     assert "\ntuning front_budget_ns=" in text and "\nrow thread all_reduce ring " in text, text
     shown = subprocess.run([INFO, "plan", "all_reduce", "2", "8", "--model", path], check=True,
                            stdout=subprocess.PIPE, text=True).stdout
@@ -48,6 +48,21 @@ def check_torn(path, text):
     assert f"RONDO_COST_MODEL: {path} is torn" in done.stderr, done.stderr
 
 
+def check_older(path):
+    """A file of the version before is refused in one line that says what to do."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write("rondo cost model 1\ncores 2\n")
+    why = (f"{path} has version 1, this library reads version 2: "
+           "measure it again with rondo-info tune")
+    done = subprocess.run([INFO, "plan", "all_reduce", "2", "8", "--model", path], text=True,
+                          stderr=subprocess.PIPE)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert why in done.stderr, done.stderr
+    done = subprocess.run([PERF, "-t", "1"], text=True, stderr=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, env=dict(os.environ, RONDO_COST_MODEL=path))
+    assert done.returncode == 2 and f"RONDO_COST_MODEL: {why}" in done.stderr, done.stderr
+
+
 def check_interrupted(folder):
     """A file of another program is kept as it was."""
     path = os.path.join(folder, "interrupted")
@@ -67,5 +82,6 @@ def check_interrupted(folder):
 with tempfile.TemporaryDirectory() as scratch:
     model = os.path.join(scratch, "model")
     check_torn(model, check_file(model))
+    check_older(model)
 with tempfile.TemporaryDirectory() as scratch:
     check_interrupted(scratch)

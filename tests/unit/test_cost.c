@@ -131,7 +131,7 @@ static const struct rondo_cost_model measured = {.cores = 2,
                                                  .row_count = 2,
                                                  .ranks = {2, 4, 8},
                                                  .sizes = {10, 100, 1100},
-                                                 .alone = {{1e6f, 0}},
+                                                 .alone = {{1e6f, 1, 0}},
                                                  .shared = {{1e6f, 0}},
                                                  .rows = rows};
 
@@ -168,8 +168,8 @@ static void time_is_the_work_where_ranks_share_cores(void **state) {
   assert_near(doubling_of(16, 10, 2), 64 * 2000 / 2.0); // as at 8
   assert_near(doubling_of(6, 100, 2), 12 * 2500 / 2.0);
   struct rondo_cost_query q = query(16, 10, 2);
-  q.machines = 2; // each has 8 ranks and half of the messages
-  assert_near(rondo_cost_predict(&measured, &q, RONDO_ALGORITHM_DOUBLING), 64 * 2000 / 4.0);
+  q.machines = 2; // each has 8 ranks and half of the messages; rows are of one machine
+  assert_near(rondo_cost_predict(&measured, &q, RONDO_ALGORITHM_DOUBLING), 64 * 1e6 / 4.0);
 }
 
 // The slowest link, the fewest cores and the most ranks of a machine count.
@@ -197,6 +197,7 @@ static void the_topology_says_what_ranks_share(void **state) {
     assert_int_equal(q.machines, cases[i].machines);
     assert_int_equal(q.cores, cases[i].cores);
     assert_int_equal(q.machine_ranks, cases[i].machine_ranks);
+    assert_int_equal(q.scattered, cases[i].machines > 1); // 0 and 2, 1
     rondo_plan_topology_destroy(t);
   }
   rondo_cost_query_place(&q, NULL);
@@ -209,7 +210,7 @@ static void the_topology_says_what_ranks_share(void **state) {
 static void two_levels_take_the_sum_of_both(void **state) {
   (void)state;
   struct rondo_cost_model m = measured;
-  m.alone[RONDO_COST_NETWORK] = (struct rondo_cost_line){5000, 2};
+  m.alone[RONDO_COST_NETWORK] = (struct rondo_cost_terms){5000, 0, 2};
   struct rondo_cost_query q = query(32, 100, 8);
   q.link = RONDO_COST_NETWORK;
   q.machines = 4;
@@ -222,12 +223,15 @@ static void two_levels_take_the_sum_of_both(void **state) {
   // A ring parts the elements among the machines: 4 messages of 25 bytes in each round of the tree.
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_BINOMIAL_RING),
               6 * 4 * (100 + 100 * 15.0 / 90) + 6 * 5050);
-  m.alone[RONDO_COST_THREAD] = (struct rondo_cost_line){70, 0};
+  m.alone[RONDO_COST_THREAD] = (struct rondo_cost_terms){0, 70, 0};
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_DOUBLING), 2 * 7 * 70 + 2 * 5200);
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_RING), 2 * (7 + 3) * 70 + 6 * 5050);
   q.leaders = 2; // each with half of the elements, at the same time
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_DOUBLING),
               2 * (7 + 1) * 70 + 2 * 5100);
+  // The chain of a lane begins where the lane before has ended, with 4 messages for each.
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_RING),
+              2 * (7 + 1 + 2 * 3) * 70 + 6 * 5026);
   q.leaders = 1;
   q.cores = 2; // the ranks of a machine share them, the leaders do not
   inner.cores = 2;
@@ -235,34 +239,95 @@ static void two_levels_take_the_sum_of_both(void **state) {
               rondo_cost_predict(&m, &inner, RONDO_ALGORITHM_BINOMIAL) + 2 * 5200);
 }
 
-// Each of two ranks of a machine sends to another one in each round of doubling. A ring leaves the
-// machine once.
-static void ranks_of_a_machine_share_its_link(void **state) {
+// Without rows: 1,000 ns of latency, 20 ns a message and 1 ns a byte inside a machine; five times
+// as much between machines.
+static struct rondo_cost_model links_model(void) {
+  struct rondo_cost_model m = {.cores = 64};
+  m.alone[RONDO_COST_THREAD] = (struct rondo_cost_terms){1000, 20, 1};
+  m.alone[RONDO_COST_NETWORK] = (struct rondo_cost_terms){5000, 100, 5};
+  return m;
+}
+
+static double links_time(int kind, int algorithm, uint32_t machines, uint32_t each,
+                         uint32_t ports) {
+  const struct rondo_cost_model m = links_model();
+  const struct rondo_cost_query q = {.kind = kind,
+                                     .nranks = machines * each,
+                                     .bytes = 100,
+                                     .link = machines > 1 ? RONDO_COST_NETWORK : RONDO_COST_THREAD,
+                                     .machines = machines,
+                                     .machine_ranks = each,
+                                     .leaders = ports};
+  return rondo_cost_predict(&m, &q, algorithm);
+}
+
+// Of a chain each hop counts; messages of one rank to others are on their way at the same time.
+static void latencies_overlap(void **state) {
   (void)state;
-  struct rondo_cost_model m = measured;
-  m.alone[RONDO_COST_NETWORK] = (struct rondo_cost_line){5000, 2};
-  struct rondo_cost_query q = query(8, 100000, 8);
-  q.link = RONDO_COST_NETWORK;
-  q.machines = 4;
-  q.machine_ranks = 2;
-  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * 2 * 100000 * 2.0);
-  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING), 14 * (5000 + 12500 * 2.0));
-  q.leaders = 2; // a port for each
-  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * (5000 + 100000 * 2.0));
-  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING), 14 * (5000 + 12500 * 2.0));
-  q.leaders = 1;
-  q.bytes = 8;
-  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * 5016);
-  q.bytes = 100000;
-  q.machines = 8; // alone on it
-  q.machine_ranks = 1;
-  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 3 * 205000);
+  assert_near(links_time(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 1, 9, 1), 8 * 1120);
+  assert_near(links_time(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 1, 9, 1), 1000 + 8 * 120);
+  assert_near(links_time(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT, 1, 9, 1), 1000 + 8 * 120);
+  assert_near(links_time(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT, 1, 9, 1), 1000 + 8 * 120);
+  assert_near(links_time(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, 1, 9, 1), 1000 + 8 * 120);
+  assert_near(links_time(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 1, 9, 1), 2 * (1000 + 8 * 120));
+  assert_near(links_time(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 1, 8, 1), 3 * 1120);
+}
+
+// A hop is of the link that it takes: three of 11 between machines.
+static void hops_are_of_their_links(void **state) {
+  (void)state;
+  assert_near(links_time(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 4, 3, 1), 8 * 1120 + 3 * 5600);
+  assert_near(links_time(RONDO_BROADCAST, RONDO_ALGORITHM_BINOMIAL, 4, 4, 1), 2 * 1120 + 2 * 5600);
+  assert_near(links_time(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 4, 4, 4), 2 * 1120 + 2 * 5600);
+}
+
+// All four ranks of a machine send in a round of doubling that leaves it: one after the other
+// through one port, two at a time through two. A root sends through one.
+static void ranks_of_a_machine_share_its_ports(void **state) {
+  (void)state;
+  for (uint32_t ports = 1; ports <= 4; ports *= 2) {
+    assert_near(links_time(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 4, 4, ports),
+                2 * 1120 + 2 * (5000 + 4.0 / ports * 600));
+    assert_near(links_time(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 2, 4, ports), 5000 + 4 * 600);
+  }
+  assert_near(links_time(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLING, 16, 1, 1), 4 * 5600);
+}
+
+// If positions do not follow machines, each round of doubling leaves the machine. A ring does not
+// follow positions.
+static void scattered_ranks_leave_their_machine(void **state) {
+  (void)state;
+  const struct rondo_cost_model m = links_model();
+  struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE,
+                               .nranks = 16,
+                               .bytes = 100,
+                               .link = RONDO_COST_NETWORK,
+                               .machines = 4,
+                               .machine_ranks = 4,
+                               .leaders = 2,
+                               .scattered = true};
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_DOUBLING), 4 * (5000 + 2 * 600));
+  double ring = rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING);
+  q.scattered = false;
+  assert_near(ring, rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING));
+}
+
+// Loops of 256 KiB follow each other down a line: as fast as its link takes them, or, if that is
+// faster than credits come back, four in each round trip.
+static void loops_wait_for_slots(void **state) {
+  (void)state;
+  struct rondo_cost_model m = links_model();
+  struct rondo_cost_query q = {.kind = RONDO_BROADCAST, .nranks = 9, .bytes = 41u << 18};
+  double busy = 20 + (1 << 18);
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING), 8 * (1000 + busy) + 40 * busy);
+  m.alone[RONDO_COST_THREAD].byte_ns = 0;
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING), 8 * 1020 + 10 * 2020);
 }
 
 // Small all-reduces go between machines in log2 N hops, large ones with the least bytes.
 static void several_machines_are_chosen_two_levels(void **state) {
   (void)state;
-  struct rondo_cost_query q = {RONDO_ALL_REDUCE, 64, 8, RONDO_COST_NETWORK, 8, 8, 8, 0, 1};
+  struct rondo_cost_query q = {RONDO_ALL_REDUCE, 64, 8, RONDO_COST_NETWORK, 8, 8, 8, 0, 1, false};
   for (q.inner = RONDO_COST_THREAD; q.inner <= RONDO_COST_SHARED_MEMORY; q.inner++) {
     q.bytes = 8;
     assert_true(rondo_plan_doubles_between(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
@@ -318,7 +383,7 @@ static void the_choice_is_the_least_of_the_candidates(void **state) {
         for (int link = 0; link < RONDO_COST_LINKS; link++)
           choice_check(&(struct rondo_cost_query){kind, n, bytes, link,
                                                   link == RONDO_COST_NETWORK ? n / 2 : 1,
-                                                  n % 2 ? 2 : n, 0, 0, 1});
+                                                  n % 2 ? 2 : n, 0, 0, 1, n % 3 == 0});
   struct rondo_cost_query q = query(8, 1100, 2);
   struct rondo_plan_choice choice = rondo_cost_choose(&measured, &q);
   assert_int_equal(choice.algorithm, RONDO_ALGORITHM_BINOMIAL);
@@ -343,7 +408,7 @@ static void chains_are_short_where_each_rank_has_a_core(void **state) {
   (void)state;
   for (int link = 0; link < RONDO_COST_LINKS; link++)
     for (uint32_t n = 2; n <= 4096; n++) {
-      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0, 0, 1};
+      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0, 0, 1, false};
       struct rondo_plan_form form;
       int algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
       assert_true(rondo_plan_form_of(&q, algorithm, &form));
@@ -398,7 +463,7 @@ static void many_connectors_are_no_candidate(void **state) {
   assert_false(is_candidate(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 65, 8));
   assert_true(is_candidate(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT, 4096, 1u << 30));
   struct rondo_cost_query q = {
-      RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0, 0, 1};
+      RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0, 0, 1, false};
   assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, RONDO_ALGORITHM_DIRECT);
 }
 
@@ -417,8 +482,10 @@ static int texts_make(void **state) {
     return -1;
   t->file.model = measured;
   memcpy(t->file.rows, rows, sizeof rows);
-  for (int link = 0; link < RONDO_COST_LINKS; link++)
-    t->file.model.alone[link] = t->file.model.shared[link] = (struct rondo_cost_line){1.5f, 0.25f};
+  for (int link = 0; link < RONDO_COST_LINKS; link++) {
+    t->file.model.alone[link] = (struct rondo_cost_terms){2.5f, 1.5f, 0.25f};
+    t->file.model.shared[link] = (struct rondo_cost_line){1.5f, 0.25f};
+  }
   strcpy(t->file.tuning, "front_budget_ns=7200");
   t->length = rondo_cost_file_print(&t->file, t->text);
   *state = t;
@@ -476,7 +543,10 @@ static void a_changed_file_is_refused(void **state) {
 static void a_file_of_another_version_is_refused(void **state) {
   struct texts *t = *state;
   assert_false(rondo_cost_file_parse(&t->again, "rondo cost model 7\ncores 2\n", t->why));
-  assert_string_equal(t->why, "has version 7, this library reads version 1: measure it again with "
+  assert_string_equal(t->why, "has version 7, this library reads version 2: measure it again with "
+                              "rondo-info tune");
+  assert_false(rondo_cost_file_parse(&t->again, "rondo cost model 1\ncores 2\n", t->why));
+  assert_string_equal(t->why, "has version 1, this library reads version 2: measure it again with "
                               "rondo-info tune");
   assert_false(rondo_cost_file_parse(&t->again, "{\"model\": 1}\n", t->why));
   assert_string_equal(t->why, "is no cost model of Rondo");
@@ -504,6 +574,9 @@ static void numbers_that_make_no_sense_are_refused(void **state) {
   t->file.model.cores = 0;
   assert_refused(t, "line 2 has no number that makes sense");
   t->file.model.cores = 2;
+  t->file.model.alone[1].latency_ns = 0;
+  assert_refused(t, "line 7 has no number that makes sense");
+  t->file.model.alone[1].latency_ns = 1;
   rondo_cost_file_print(&t->file, t->other);
   assert_true(rondo_cost_file_parse(&t->again, t->other, t->why));
 }
@@ -514,7 +587,11 @@ int main(void) {
       cmocka_unit_test(forms_of_two_levels_agree_with_the_plans),
       cmocka_unit_test(forms_of_several_leaders_agree_with_the_plans),
       cmocka_unit_test(two_levels_take_the_sum_of_both),
-      cmocka_unit_test(ranks_of_a_machine_share_its_link),
+      cmocka_unit_test(latencies_overlap),
+      cmocka_unit_test(hops_are_of_their_links),
+      cmocka_unit_test(ranks_of_a_machine_share_its_ports),
+      cmocka_unit_test(scattered_ranks_leave_their_machine),
+      cmocka_unit_test(loops_wait_for_slots),
       cmocka_unit_test(several_machines_are_chosen_two_levels),
       cmocka_unit_test(time_is_the_chain_where_each_rank_has_a_core),
       cmocka_unit_test(time_is_the_work_where_ranks_share_cores),

@@ -181,7 +181,7 @@ static const struct rondo_cost_model model = {.cores = 3,
                                               .digest = 4711,
                                               .ranks = {2, 9},
                                               .sizes = {8, 4096},
-                                              .alone = {{1, 2}, {3, 4}, {5, 6}, {7, 8}},
+                                              .alone = {{1, 2, 9}, {3, 4, 8}, {5, 6, 7}, {7, 8, 6}},
                                               .shared = {{9, 1}, {2, 3}, {4, 5}, {6, 7}},
                                               .rows = rows};
 
@@ -275,7 +275,7 @@ static void a_cost_model_that_makes_no_sense_is_refused(void **state) {
   bad_rows[1].message_ns[0][0] = NAN;
   bad_rows[2].link = RONDO_COST_LINKS;
   bad_rows[3].algorithm = RONDO_ALGORITHM_BRUCK; // an all-reduce has none
-  struct rondo_cost_model bad[8] = {model, model, model, model, model, model, model, model};
+  struct rondo_cost_model bad[9] = {model, model, model, model, model, model, model, model, model};
   for (uint32_t i = 0; i < 4; i++) {
     bad[i].rows = &bad_rows[i];
     bad[i].row_count = 1;
@@ -284,7 +284,8 @@ static void a_cost_model_that_makes_no_sense_is_refused(void **state) {
   bad[5].ranks[1] = 2;
   bad[6].sizes[0] = 0;
   bad[7].shared[3].byte_ns = -1;
-  for (uint32_t i = 0; i < 8; i++) {
+  bad[8].alone[0].latency_ns = 0;
+  for (uint32_t i = 0; i < 9; i++) {
     uint32_t size = rondo_members_entry_write(&m, &bad[i], bytes);
     assert_false(rondo_members_entry_model(bytes, size, &file, why));
     assert_string_equal(why, "holds a number that makes no sense");

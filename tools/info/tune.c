@@ -244,6 +244,36 @@ static void line_fit(struct rondo_cost_file *file, int link, uint32_t i,
     line->byte_ns = 0.001f;
 }
 
+// What a message between two ranks takes, at the first size of a row.
+static float first_cost(const struct rondo_cost_file *file, int link, int algorithm, uint32_t i) {
+  for (uint32_t row = 0; row < file->model.row_count; row++) {
+    const struct rondo_cost_row *r = &file->rows[row];
+    if (r->link == link && r->kind == RONDO_BROADCAST && r->algorithm == algorithm)
+      return r->message_ns[i][0];
+  }
+  return 0;
+}
+
+// Divides the cost of a small message between latency and what it occupies. A broadcast straight to
+// n - 1 ranks, each with a core, takes a latency and n - 1 messages; one along the ring takes both
+// for each message. With two ranks the parts cannot be told apart: they are those of the model that
+// is compiled in.
+static struct rondo_cost_terms terms_fit(const struct rondo_cost_file *file, int link,
+                                         const struct rondo_cost_line *least) {
+  const struct rondo_cost_model *m = &file->model;
+  const struct rondo_cost_terms *known = &rondo_cost_defaults.alone[link];
+  float share = known->message_ns / (known->latency_ns + known->message_ns);
+  for (uint32_t i = 0; i < m->rank_points && m->ranks[i] <= m->cores; i++) {
+    float hop = first_cost(file, link, RONDO_ALGORITHM_RING, i);
+    float all = first_cost(file, link, RONDO_ALGORITHM_DIRECT, i) * (float)(m->ranks[i] - 1);
+    if (m->ranks[i] > 2 && hop > 0 && all > 0)
+      share = (all - hop) / (float)(m->ranks[i] - 2) / hop;
+  }
+  share = share < 0.05f ? 0.05f : share > 0.95f ? 0.95f : share;
+  return (struct rondo_cost_terms){(1 - share) * least->message_ns, share * least->message_ns,
+                                   least->byte_ns};
+}
+
 static void model_fit(struct tuner *t) {
   struct rondo_cost_model *m = &t->file.model;
   struct rondo_cost_line least[RONDO_COST_LINKS]; // at the smallest number of ranks
@@ -252,10 +282,11 @@ static void model_fit(struct tuner *t) {
       for (uint32_t k = 0; k < m->size_points; k++)
         t->file.rows[row].message_ns[i][k] = median_of(t->measured[row][i][k], t->options.repeats);
   for (int link = 0; link < RONDO_COST_LINKS; link++) {
-    least[link] = m->alone[link];
+    const struct rondo_cost_terms *terms = &m->alone[link];
+    least[link] = (struct rondo_cost_line){terms->latency_ns + terms->message_ns, terms->byte_ns};
     line_fit(&t->file, link, 0, &least[link]);
     if (m->ranks[0] <= m->cores)
-      m->alone[link] = least[link];
+      m->alone[link] = terms_fit(&t->file, link, &least[link]);
     if (m->ranks[m->rank_points - 1] > m->cores)
       line_fit(&t->file, link, m->rank_points - 1, &m->shared[link]);
   }
