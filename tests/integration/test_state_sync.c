@@ -31,6 +31,7 @@ enum { READY = 0, DYING = 1, DEAD = 2, DONE = 3, TEXTS = 32 };
 static void (*at_parcel)(uint32_t rank, uint32_t parcel);
 static uint32_t parcels[8]; // that each rank has waited for
 
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the linker's names
 int __real_rondo_meeting_wait(const struct rondo_meeting *m, struct rondo_comm_end *end,
                               const struct rondo_ticket *ticket);
 int __wrap_rondo_meeting_wait(const struct rondo_meeting *m, struct rondo_comm_end *end,
@@ -42,6 +43,7 @@ int __wrap_rondo_meeting_wait(const struct rondo_meeting *m, struct rondo_comm_e
     at_parcel(rank, ++parcels[rank]);
   return __real_rondo_meeting_wait(m, end, ticket);
 }
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
 // --------------------------------------------------------------------- helpers ---
 
@@ -384,6 +386,50 @@ static void the_first_tensor_that_differs_is_named(void **state) {
   run_family(1, 4, list_many, NULL);
 }
 
+enum { STATE_FAULTS = 12 };
+
+// Makes one field of a good state wrong. `longest`: a name of one character too many.
+static void model_break(struct model *m, uint32_t fault, const char *longest) {
+  switch (fault) {
+  case 0:
+    m->state.size--;
+    break;
+  case 1:
+    m->state.version++;
+    break;
+  case 2:
+    m->state.strategy = 3;
+    break;
+  case 3:
+    m->state.strategy = -1;
+    break;
+  case 4:
+    m->state.tensors = NULL;
+    break;
+  case 5:
+    m->state.is_partial = 2;
+    break;
+  case 6:
+    m->state.revision = UINT64_MAX;
+    break;
+  case 7:
+    m->tensor.name = "";
+    break;
+  case 8:
+    m->tensor.name = "two\nlines";
+    break;
+  case 9:
+    m->tensor.name = longest;
+    break;
+  case 10:
+    m->tensor.memory = NULL;
+    break;
+  default:
+    m->tensor.dtype = RONDO_DTYPE_COUNT;
+    break;
+  }
+}
+
 // Each member calls with every kind of fault: none of them takes part.
 static void refuse_arguments(struct rondo_family *f, uint32_t rank) {
   struct rondo_context ctx = rondo_family_open(f, 0, rank, 1);
@@ -393,47 +439,10 @@ static void refuse_arguments(struct rondo_family *f, uint32_t rank) {
   memset(longest, 'n', sizeof longest - 1);
   longest[sizeof longest - 1] = '\0';
   RONDO_MEMBER_STATUS(rondo_state_sync(ctx, NULL, LONG_NS, NULL, NULL), RONDO_ERR_INVALID);
-  for (uint32_t fault = 0; fault < 12; fault++) {
+  for (uint32_t fault = 0; fault < STATE_FAULTS; fault++) {
     m->state = good.state;
     m->tensor = good.tensor;
-    switch (fault) {
-    case 0:
-      m->state.size--;
-      break;
-    case 1:
-      m->state.version++;
-      break;
-    case 2:
-      m->state.strategy = 3;
-      break;
-    case 3:
-      m->state.strategy = -1;
-      break;
-    case 4:
-      m->state.tensors = NULL;
-      break;
-    case 5:
-      m->state.is_partial = 2;
-      break;
-    case 6:
-      m->state.revision = UINT64_MAX;
-      break;
-    case 7:
-      m->tensor.name = "";
-      break;
-    case 8:
-      m->tensor.name = "two\nlines";
-      break;
-    case 9:
-      m->tensor.name = longest;
-      break;
-    case 10:
-      m->tensor.memory = NULL;
-      break;
-    default:
-      m->tensor.dtype = RONDO_DTYPE_COUNT;
-      break;
-    }
+    model_break(m, fault, longest);
     RONDO_MEMBER_STATUS(model_sync(ctx, m), RONDO_ERR_INVALID);
   }
   m->tensor = good.tensor;
