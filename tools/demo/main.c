@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "tools/demo/elastic.h"
 #include "tools/demo/options.h"
 #include "tools/demo/print.h"
 #include "tools/demo/program.h"
@@ -127,6 +128,12 @@ static void ranks_find(struct demo *demo) {
   int status = rondo_kit_processes_open(&demo->processes);
   if (status != RONDO_SUCCESS)
     exit(status == RONDO_ERR_UNSUPPORTED || status == RONDO_ERR_INVALID ? EXIT_USAGE : EXIT_BAD);
+  if (demo->processes && demo->options.elastic) {
+    if (process_prints(demo))
+      fprintf(stderr, "rondo-demo: --elastic starts its processes itself, without a launcher\n");
+    rondo_kit_processes_close(demo->processes);
+    exit(EXIT_USAGE);
+  }
   uint32_t *ranks = &demo->options.ranks;
   uint32_t launched =
       demo->processes ? rondo_kit_processes_count(demo->processes) : DEMO_DEFAULT_RANKS;
@@ -156,6 +163,22 @@ static void machine_check(const struct demo *demo) {
   exit(EXIT_USAGE);
 }
 
+// The program of elastic.h, and its verdict.
+static void elastic_run(struct demo *demo) {
+  printf("\nMembers change: one process is killed, and another one joins\n");
+  switch (demo_elastic_run(&demo->options, demo->results)) {
+  case DEMO_ELASTIC_GOOD:
+    printf("\nGood: the others went on, the new process takes part, every element is right.\n");
+    break;
+  case DEMO_ELASTIC_INTERRUPTED:
+    demo->exit_status = EXIT_INTERRUPTED;
+    break;
+  default:
+    printf("\nNOT GOOD: see above.\n");
+    demo->exit_status = EXIT_BAD;
+  }
+}
+
 int main(int argc, char **argv) {
   struct demo demo = {.exit_status = 0};
   rondo_kit_output_begin(EXIT_BAD);
@@ -170,10 +193,13 @@ int main(int argc, char **argv) {
   demo.disordered = demo_program_is_disordered(&demo.options);
   demo.results = json_array();
   demo_print_head(&demo.options, demo.processes != NULL);
-  for (int number = 1; number <= 2; number++)
+  if (demo.options.elastic)
+    elastic_run(&demo);
+  for (int number = 1; number <= 2 && !demo.options.elastic; number++)
     if (demo.options.programs[number - 1] && !demo.is_over)
       program_run(&demo, number);
-  verdict_print(&demo);
+  if (!demo.options.elastic)
+    verdict_print(&demo);
   if (demo.options.json_path && process_prints(&demo))
     json_write(&demo);
   json_decref(demo.results);

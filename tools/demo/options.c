@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/demo/elastic.h"
 #include "tools/kit/clock.h"
 #include "tools/kit/options.h"
 
@@ -47,6 +48,10 @@ static const struct rondo_kit_option option_table[] = {
     {"iterations", 'n', "N", "Iterations (default 200)", NUMBER(iterations, 1, 100000000)},
     {"seed", 's', "N", "Seed of the random orders (default 1)", .value = RONDO_KIT_U64, AT(seed),
      .high = UINT64_MAX},
+    {"elastic", 0, NULL,
+     "Instead: each rank is a process; one is killed and another one joins in the middle (3 ranks "
+     "or more, default 4; 6 iterations or more)",
+     .value = RONDO_KIT_FLAG, AT(elastic)},
     {"no-baseline", 0, NULL, "Leave out the runs without preemption, which deadlock",
      .value = RONDO_KIT_FLAG, AT(no_baseline)},
     {"watchdog", 0, "SECONDS",
@@ -95,6 +100,15 @@ void demo_options_read(struct demo_options *options, int argc, char **argv) {
   rondo_kit_command_read(&command, argc, argv, options);
   if (options->min_bytes < sizeof(float) || options->min_bytes > options->max_bytes) {
     fprintf(stderr, "rondo-demo: sizes must be at least 4 bytes, and --min at most --max\n");
+    exit(EXIT_USAGE);
+  }
+  if (!options->elastic)
+    return;
+  if (options->ranks == 0)
+    options->ranks = DEMO_ELASTIC_RANKS;
+  if (options->ranks < DEMO_ELASTIC_LEAST || options->iterations < DEMO_ELASTIC_ITERATIONS) {
+    fprintf(stderr, "rondo-demo: --elastic needs at least %u ranks and %u iterations\n",
+            DEMO_ELASTIC_LEAST, DEMO_ELASTIC_ITERATIONS);
     exit(EXIT_USAGE);
   }
 }

@@ -22,6 +22,7 @@ struct demo_options {
   uint64_t watchdog_ns;
   bool programs[2];
   bool no_baseline;
+  bool elastic; // the program of elastic.h in place of the two others
   bool quiet;
   const char *json_path; // null: none
 };
