@@ -12,7 +12,6 @@
 // their votes differ, all get an error. One that votes again gets the error of those whose call has
 // ended as RONDO_ERR_ABORTED. There are no time-outs: the library's calls may end
 // differently on members whose time ends at different moments (include/rondo/elastic.h).
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include "runtime/job/ballot.h"
 #include "runtime/job/gather.h"
 #include "tests/explore/random.h"
+#include "tests/explore/seeds.h"
 #include <rondo/rondo.h>
 
 #define MEMBERS 5u
@@ -43,11 +43,7 @@ void rondo_explore_point_in_pair(const char *name, uint64_t *pair, uint64_t firs
 #define WAITS_FOR_ROSTER "a member waits for a roster, which does not come"
 #define DIFFERING "votes that differ have succeeded"
 
-static const struct {
-  const char *name;
-  int fault;
-  const char *finding;
-} faults[] = {
+static const struct explore_fault faults[] = {
     {"cancelled_late", RONDO_FAULT_CANCELLED_LATE, WAITS_FOR_OTHERS},
     {"cancel_forgotten", RONDO_FAULT_CANCEL_FORGOTTEN, WAITS_FOR_ROSTER},
     {"newcomers_forgotten", RONDO_FAULT_NEWCOMERS_FORGOTTEN, WAITS_FOR_NEWCOMERS},
@@ -96,7 +92,7 @@ struct world {
   struct rondo_admission *admission;
   struct vote votes[MOST_VOTES];
   uint32_t vote_count;
-  char finding[200];
+  char finding[EXPLORE_FINDING_BYTES];
 };
 
 static bool is_bit(uint32_t bits, uint32_t i) { return bits >> i & 1; }
@@ -617,33 +613,7 @@ static bool story_fails(uint64_t seed, char *finding) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"seeds", 1, NULL, 's'},
-                                          {"first", 1, NULL, 'f'},
-                                          {"fault", 1, NULL, 'p'},
-                                          {NULL, 0, NULL, 0}};
-  uint64_t first = 0;
-  uint64_t seeds = 1000;
-  char finding[200];
-  const char *wanted = NULL;
-  for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-    if (c == 's')
-      seeds = strtoull(optarg, NULL, 10);
-    else if (c == 'f')
-      first = strtoull(optarg, NULL, 10);
-    for (size_t i = 0; c == 'p' && i < sizeof faults / sizeof *faults; i++)
-      if (strcmp(optarg, faults[i].name) == 0) {
-        rondo_fault_planted = faults[i].fault;
-        wanted = faults[i].finding;
-      }
-    if (c == '?' || (c == 'p' && !rondo_fault_planted))
-      return 2;
-  }
-  for (uint64_t seed = first; seed < first + seeds; seed++) {
-    if (!story_fails(seed, finding))
-      continue;
-    printf("seed %llu: %s\n", (unsigned long long)seed, finding);
-    return !wanted || !strstr(finding, wanted);
-  }
-  printf("%llu seeds: nothing found\n", (unsigned long long)seeds);
-  return wanted != NULL;
+  static const struct explore_stories stories = {story_fails, faults,
+                                                 sizeof faults / sizeof *faults};
+  return explore_seeds(argc, argv, &stories);
 }

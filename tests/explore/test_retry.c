@@ -10,13 +10,13 @@
 //
 // Checked: all members that live end all runs, and with the same result, which contains their own
 // input. Nobody waits for ever.
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/rank/retry_state.h"
 #include "tests/explore/random.h"
+#include "tests/explore/seeds.h"
 
 #define MEMBERS 5u
 #define RUNS 6u
@@ -31,11 +31,7 @@ int rondo_fault_planted;
 #define UNSTAGED "a member that has not staged a run is to commit it"
 #define HANGS "a member waits for ever"
 
-static const struct {
-  const char *name;
-  int fault;
-  const char *finding;
-} faults[] = {
+static const struct explore_fault faults[] = {
     {"commits_early", RONDO_FAULT_RETRY_COMMITS_EARLY, UNSTAGED},
     {"forgets_staged", RONDO_FAULT_RETRY_FORGETS_STAGED, UNSTAGED},
     {"ignores_flush", RONDO_FAULT_RETRY_IGNORES_FLUSH, HANGS},
@@ -69,7 +65,7 @@ struct world {
   uint32_t losses[MEMBERS], loss_count; // in the order of epochs
   struct op ops[MOST_OPS];
   uint32_t op_count;
-  char finding[200];
+  char finding[EXPLORE_FINDING_BYTES];
 };
 
 static void world_fail(struct world *w, const char *text, uint32_t i) {
@@ -242,7 +238,9 @@ static void world_check(struct world *w) {
   }
 }
 
-static bool story_fails(struct world *w, uint64_t seed) {
+static bool story_fails(uint64_t seed, char *finding) {
+  static struct world world;
+  struct world *w = &world;
   uint32_t steps = 0;
   memset(w, 0, sizeof *w);
   w->random.state = seed;
@@ -254,37 +252,12 @@ static bool story_fails(struct world *w, uint64_t seed) {
     world_fail(w, "the story does not end", 0);
   if (!*w->finding)
     world_check(w);
-  return *w->finding;
+  memcpy(finding, w->finding, sizeof w->finding);
+  return *finding;
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"seeds", 1, NULL, 's'},
-                                          {"first", 1, NULL, 'f'},
-                                          {"fault", 1, NULL, 'p'},
-                                          {NULL, 0, NULL, 0}};
-  static struct world w;
-  uint64_t first = 0;
-  uint64_t seeds = 1000;
-  const char *wanted = NULL;
-  for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-    if (c == 's')
-      seeds = strtoull(optarg, NULL, 10);
-    else if (c == 'f')
-      first = strtoull(optarg, NULL, 10);
-    for (size_t i = 0; c == 'p' && i < sizeof faults / sizeof *faults; i++)
-      if (strcmp(optarg, faults[i].name) == 0) {
-        rondo_fault_planted = faults[i].fault;
-        wanted = faults[i].finding;
-      }
-    if (c == '?' || (c == 'p' && !rondo_fault_planted))
-      return 2;
-  }
-  for (uint64_t seed = first; seed < first + seeds; seed++) {
-    if (!story_fails(&w, seed))
-      continue;
-    printf("seed %llu: %s\n", (unsigned long long)seed, w.finding);
-    return !wanted || !strstr(w.finding, wanted);
-  }
-  printf("%llu seeds: nothing found\n", (unsigned long long)seeds);
-  return wanted != NULL;
+  static const struct explore_stories stories = {story_fails, faults,
+                                                 sizeof faults / sizeof *faults};
+  return explore_seeds(argc, argv, &stories);
 }
