@@ -41,6 +41,7 @@ static void decide(struct rondo_fuzz_input *in) {
 }
 
 static void deal(struct rondo_fuzz_input *in) {
+  static char memory[RONDO_STATE_BLOCK_BYTES]; // of each tensor: nothing reads it
   struct rondo_state_tensor tensors[BLOCKS];
   struct rondo_state_layout layout;
   struct rondo_state_deal made;
@@ -48,7 +49,7 @@ static void deal(struct rondo_fuzz_input *in) {
   uint64_t received = 0;
   for (uint32_t i = 0; i < BLOCKS; i++)
     tensors[i] = (struct rondo_state_tensor){
-        "t", NULL, 1 + rondo_fuzz_take(in, 2) % RONDO_STATE_BLOCK_BYTES * 16, RONDO_UINT8};
+        "t", memory, 1 + rondo_fuzz_take(in, 2) % RONDO_STATE_BLOCK_BYTES * 16, RONDO_UINT8};
   if (rondo_state_layout_init(&layout, tensors, BLOCKS) != RONDO_SUCCESS)
     return;
   for (size_t i = 0; i < sizeof maps; i++)
