@@ -168,9 +168,7 @@ RONDO_FN uint32_t rondo_block_find_ready(struct rondo_block *b, uint32_t from, u
   const uint32_t *entries = rondo_task_entries(&b->queue);
   uint32_t at = from < b->queue.count ? from : 0;
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t index = rondo_task_index(entries[at]);
-    bool is_in_set = !RONDO_LOSES_NO_FLAG || *rondo_block_ready(b, index); // spares the simulator
-    if (is_in_set && rondo_block_is_ready(b, index))
+    if (rondo_block_is_ready(b, rondo_task_index(entries[at])))
       return at;
     if (++at == b->queue.count)
       at = 0;
