@@ -26,7 +26,7 @@ __attribute__((format(printf, 2, 3))) static inline void rondo_text_add(struct r
 
 #define RONDO_TEXT_RANKS 8u // that a text names
 
-// Adds one rank of a list of which `named` are there already.
+// Adds a rank to a list that has `named` ranks already.
 static inline void rondo_text_add_rank(struct rondo_text *t, uint32_t named, uint32_t rank) {
   if (named < RONDO_TEXT_RANKS)
     rondo_text_add(t, "%s%u", named ? ", " : "", rank);

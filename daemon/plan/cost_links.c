@@ -51,8 +51,8 @@ static uint32_t port_messages(const struct net *x, uint32_t ranks) {
   return (senders + x->ports - 1) / x->ports;
 }
 
-// A round in which each rank and the one of which the number differs in the bit `distance` send to
-// each other.
+// A round in which pairs of ranks send to each other. The numbers of a pair differ in the bit
+// `distance`.
 static double swap_ns(const struct net *x, uint32_t distance, double bytes) {
   if (!leaves_machine(x) || x->row % (2 * distance) == 0)
     return hop_ns(&x->inside, bytes);
@@ -93,14 +93,14 @@ static double fan_busy_ns(const struct net *x, uint32_t senders, double bytes) {
 
 // ------------------------------------------------------------------ algorithms ---
 
-// What comes on a connector after the first message: as many for each loop, of which the busiest
-// link takes `busy`.
+// What comes on a connector after the first message: as many messages in each loop. Those of one
+// loop take the busiest link `busy`.
 static double loops_ns(const struct net *x, const struct rondo_cost_terms *link, double busy) {
   return larger_of((x->loops - 1) * busy, queue_ns(x, link, x->bytes, x->loops - 1));
 }
 
-// What comes after the first message of a chain to a leader or back (two_level.c). With several
-// chunks a leader passes nothing on before the lane ends that it leads, of which it is the end.
+// What comes after the first message of a chain to a leader or back (two_level.c). A leader is the
+// end of its own lane. With several chunks it passes nothing on before that lane ends.
 static double lanes_ns(const struct net *x) {
   double lanes = x->lanes, hop = hop_ns(&x->inside, x->bytes);
   if (x->chunks > 1)

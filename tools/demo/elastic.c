@@ -26,7 +26,6 @@
 // What a process says to the one that watches.
 struct member_report {
   _Atomic uint32_t iterations;   // done
-  _Atomic uint32_t rank;         // in its newest job
   _Atomic uint64_t recovered_ns; // when it had the first result without the killed member; 0: not
   _Atomic uint64_t vote_ns;      // how long the vote took; 0: has not voted
   _Atomic uint64_t runs, elements, wrong;
@@ -110,7 +109,6 @@ static void member_join(struct member *m) {
 // Registers all collectives in the job of the context.
 static void member_register(struct member *m) {
   member_check(m, rondo_describe_rank(m->context, &m->rank, &m->ranks), "rondo_describe_rank");
-  atomic_store(&m->report->rank, m->rank);
   for (uint32_t k = 0; k < m->options->collectives; k++) {
     struct collective *c = &m->collectives[k];
     struct rondo_collective_desc d = rondo_all_reduce(k + 1, c->count, RONDO_UINT32, RONDO_SUM);
