@@ -38,12 +38,13 @@ static int is_socket(int fd, int listens) {
   return listens ? is_listener : getpeername(fd, (struct sockaddr *)&at, &bytes) == 0;
 }
 
-// Marks the sockets of this process; returns how many there are.
-static uint32_t find_sockets(uint8_t found[DESCRIPTORS], int listens) {
-  uint32_t count = 0;
-  for (int fd = 0; fd < DESCRIPTORS; fd++)
-    count += found[fd] = (uint8_t)is_socket(fd, listens);
-  return count;
+// The cookie of each socket of this process, else 0: a descriptor that is closed is soon another's.
+static void find_sockets(uint64_t found[DESCRIPTORS], int listens) {
+  for (int fd = 0; fd < DESCRIPTORS; fd++) {
+    socklen_t bytes = sizeof found[fd];
+    if (!is_socket(fd, listens) || getsockopt(fd, SOL_SOCKET, SO_COOKIE, &found[fd], &bytes))
+      found[fd] = 0;
+  }
 }
 
 // --------------------------------------------------------------------- a job ---
@@ -90,12 +91,14 @@ static struct rondo_family *proxied_family(uint32_t endpoints) {
 
 // ------------------------------------------------------------------ endpoints ---
 
-// Sockets that this process has connected, or others to it, since `before`.
-static uint32_t find_new(uint8_t fresh[DESCRIPTORS], const uint8_t before[DESCRIPTORS]) {
-  uint32_t count = find_sockets(fresh, 0);
+// Sockets that this process has connected, or others to it, since `before`; returns how many.
+static uint32_t find_new(uint64_t fresh[DESCRIPTORS], const uint64_t before[DESCRIPTORS]) {
+  uint32_t count = 0;
+  find_sockets(fresh, 0);
   for (int fd = 0; fd < DESCRIPTORS; fd++) {
-    count -= fresh[fd] && before[fd];
-    fresh[fd] = fresh[fd] && !before[fd];
+    if (fresh[fd] == before[fd])
+      fresh[fd] = 0;
+    count += fresh[fd] != 0;
   }
   return count;
 }
@@ -106,13 +109,13 @@ static void meet(struct rondo_family *f, uint32_t *word) {
 }
 
 // The connections of this process so far; no process connects more until all have counted.
-static void look_before(struct rondo_family *f, uint8_t before[DESCRIPTORS]) {
-  (void)find_sockets(before, 0);
+static void look_before(struct rondo_family *f, uint64_t before[DESCRIPTORS]) {
+  find_sockets(before, 0);
   meet(f, &f->words[2]);
 }
 
 static void counting_member(struct rondo_family *f, uint32_t rank) {
-  uint8_t before[DESCRIPTORS], fresh[DESCRIPTORS];
+  uint64_t before[DESCRIPTORS], fresh[DESCRIPTORS];
   struct player p = player_enter(f, rank);
   look_before(f, before);
   for (int32_t i = 0; i < 5; i++)
@@ -149,7 +152,7 @@ static uint32_t carries_both_ways(int fd) {
 }
 
 static void answering_member(struct rondo_family *f, uint32_t rank) {
-  uint8_t before[DESCRIPTORS], fresh[DESCRIPTORS];
+  uint64_t before[DESCRIPTORS], fresh[DESCRIPTORS];
   struct player p = player_enter(f, rank);
   look_before(f, before);
   for (int32_t i = 0; i < 5; i++)
@@ -157,7 +160,7 @@ static void answering_member(struct rondo_family *f, uint32_t rank) {
   (void)find_new(fresh, before);
   uint32_t count = 0;
   for (int fd = 0; fd < DESCRIPTORS; fd++)
-    count += fresh[fd] && carries_both_ways(fd);
+    count += fresh[fd] != 0 && carries_both_ways(fd);
   meet(f, &f->words[3]); // a process that leaves closes its connections
   player_leave(&p);
   RONDO_MEMBER_TRUE(count == f->cfg.endpoints);
@@ -177,7 +180,7 @@ static void two_processes_answer_each_other_over_the_same_connections(void **sta
 
 // One of several is enough: what was on its way there is lost.
 static void losing_member(struct rondo_family *f, uint32_t rank) {
-  uint8_t before[DESCRIPTORS], fresh[DESCRIPTORS];
+  uint64_t before[DESCRIPTORS], fresh[DESCRIPTORS];
   struct player p = player_enter(f, rank);
   look_before(f, before);
   int status = RONDO_SUCCESS;
@@ -342,13 +345,13 @@ static int disturb(int listener, uint64_t *random, uint32_t bytes) {
 
 static void disturbed_member(struct rondo_family *f, uint32_t rank) {
   static const uint32_t sizes[] = {0, 1, 7, 8, 9, 64, 301, NOISE_BYTES};
-  uint8_t listeners[DESCRIPTORS];
+  uint64_t listeners[DESCRIPTORS];
   int staying[CONNECTIONS];
   uint32_t count = 0;
   uint64_t random = f->seed + rank;
   struct player p = player_enter(f, rank);
   RONDO_MEMBER_STATUS(play(&p, f, 0), RONDO_SUCCESS);
-  RONDO_MEMBER_TRUE(find_sockets(listeners, 1) > 0);
+  find_sockets(listeners, 1);
   for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     for (int fd = 0; fd < DESCRIPTORS && count < CONNECTIONS; fd++) {
       staying[count] = listeners[fd] ? disturb(fd, &random, sizes[i]) : -1;
@@ -356,6 +359,7 @@ static void disturbed_member(struct rondo_family *f, uint32_t rank) {
     }
     RONDO_MEMBER_STATUS(play(&p, f, (int32_t)i), RONDO_SUCCESS);
   }
+  RONDO_MEMBER_TRUE(count > 0);
   while (count)
     close(staying[--count]);
   RONDO_MEMBER_STATUS(play(&p, f, -1), RONDO_SUCCESS);
