@@ -29,6 +29,9 @@ STRUCTS = {
     "rondo_ticket": _native.Ticket,
     "rondo_comm_config": _native.CommConfig,
     "rondo_comm_counters": _native.CommCounters,
+    "rondo_state_tensor": _native.StateTensor,
+    "rondo_state": _native.SharedState,
+    "rondo_state_report": _native.StateReport,
 }
 ENUMS = {
     "rondo_status": _enums.Status,
@@ -40,6 +43,8 @@ ENUMS = {
     "rondo_budget_policy": _enums.BudgetPolicy,
     "rondo_run_state": _enums.RunState,
     "rondo_transport": _enums.Transport,
+    "rondo_on_loss": _enums.OnLoss,
+    "rondo_state_strategy": _enums.StateStrategy,
 }
 PREFIXES = (
     "RONDO_ORDER_",
@@ -47,6 +52,8 @@ PREFIXES = (
     "RONDO_BACKEND_",
     "RONDO_RUN_",
     "RONDO_TRANSPORT_",
+    "RONDO_ON_LOSS_",
+    "RONDO_STATE_",
     "RONDO_",
 )
 
@@ -70,9 +77,15 @@ def test_structures_are_laid_out_as_the_compiler_lays_them_out(tmp_path: pathlib
     lines.append("struct rondo_comm_config d = RONDO_COMM_CONFIG_INIT;")
     lines.append('printf("comm_size %zu\\n", d.size); printf("comm_version %u\\n", d.version);')
     lines.append('printf("reason_bytes %d\\n", RONDO_REASON_BYTES);')
+    lines.append("struct rondo_state s = RONDO_STATE_INIT;")
+    lines.append('printf("state_size %zu\\n", s.size); printf("state_version %u\\n", s.version);')
+    lines.append('printf("all_pending %u\\n", RONDO_ALL_PENDING);')
     source = tmp_path / "layout.c"
     source.write_text(
-        "#include <rondo/comm.h>\n#include <string.h>\nint main(void) {" + "\n".join(lines) + "}"
+        "".join(f"#include <rondo/{one}.h>\n" for one in ("comm", "elastic", "state"))
+        + "#include <string.h>\nint main(void) {"
+        + "\n".join(lines)
+        + "}"
     )
     program = str(tmp_path / "layout")
     subprocess.run([CC or "cc", f"-I{HEADERS}", str(source), "-o", program], check=True)
@@ -88,6 +101,9 @@ def test_structures_are_laid_out_as_the_compiler_lays_them_out(tmp_path: pathlib
     config = _native.default_comm_config()
     assert [int(said["comm_size"]), int(said["comm_version"])] == [config.size, config.version]
     assert int(said["reason_bytes"]) == _native.REASON_BYTES
+    state = _native.default_state()
+    assert [int(said["state_size"]), int(said["state_version"])] == [state.size, state.version]
+    assert int(said["all_pending"]) == _native.ALL_PENDING
 
 
 @pytest.mark.parametrize("name", ENUMS)

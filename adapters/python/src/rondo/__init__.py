@@ -12,23 +12,26 @@ Arrays are those of NumPy or of any other package with the buffer protocol or DL
 copied.
 
 Order of the modules; each imports only earlier ones: _enums, _reports, _native, _errors, _buffers,
-_state, _observe, _collectives, _comm, _context.
+_state, _observe, _collectives, _comm, _context, _shared_state.
 """
 
 from . import _enums, _errors, _reports
 from ._buffers import Typed, as_dtype
 from ._collectives import Collective, Group, Run
 from ._comm import Communicator
-from ._context import Context, Tuning, unique_id, unique_id_listen, version
+from ._context import Context, Tuning, grow_close, grow_listen, join, pending
+from ._context import unique_id, unique_id_listen, version
 from ._enums import *  # noqa: F403
 from ._errors import *  # noqa: F403
 from ._reports import *  # noqa: F403
+from ._shared_state import SharedState
 from ._state import Callback
 
 __version__ = "{}.{}.{}".format(*version())
 
-__all__ = ["Callback", "Collective", "Communicator", "Context", "Group", "Run", "Tuning", "Typed"]
-__all__ += ["as_dtype", "unique_id", "unique_id_listen", "version"]
+__all__ = ["Callback", "Collective", "Communicator", "Context", "Group", "Run", "SharedState"]
+__all__ += ["Tuning", "Typed", "as_dtype", "grow_close", "grow_listen", "join", "pending"]
+__all__ += ["unique_id", "unique_id_listen", "version"]
 __all__ += _enums.__all__
 __all__ += _errors.__all__
 __all__ += _reports.__all__

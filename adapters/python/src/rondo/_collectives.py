@@ -96,6 +96,13 @@ class Run:
         """Why the run fails, such as the two calls that differ; empty if it does not fail."""
         return _observe.reason(self._queue)
 
+    def members(self) -> List[int]:
+        """The ranks of whose data the result is: the group, less those that a RETRY has lost.
+
+        BusyError while the run goes on. Raises if the run failed.
+        """
+        return _observe.members(self._queue, self.number, self._name)
+
     async def _awaited(self) -> None:
         if self.status == Status.IN_PROGRESS:
             waiter = Waiter(self._queue, self._outstanding, self._context.event_fd)

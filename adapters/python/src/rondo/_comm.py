@@ -214,7 +214,7 @@ class Communicator:
 
     def state(self) -> Tuple[Status, str]:
         """SUCCESS, or the status of its failure, and the reason; for a mismatch, both calls."""
-        how, why = ctypes.c_int(), ctypes.create_string_buffer(_native.REASON_BYTES)
+        how, why = ctypes.c_int(), _native.reason_buffer()
         self._ask(lib.rondo_comm_status, "state", byref(how), why, len(why))
         return Status(how.value), _native.text_of(why)
 

@@ -12,7 +12,8 @@ from . import _native
 from ._buffers import Counts, Parts, Shape
 from ._collectives import Collective, Group
 from ._comm import Communicator
-from ._enums import Backend, BudgetPolicy, DType, Kind, OrderPolicy, RedOp, Status, Transport
+from ._enums import Backend, BudgetPolicy, DType, Kind, OnLoss, OrderPolicy, RedOp, Status
+from ._enums import Transport
 from ._errors import InvalidError, UnsupportedError, check
 from ._native import lib
 from ._observe import printed, stuck_report
@@ -35,6 +36,18 @@ def _make_id(function: Any, name: str, *args: Any) -> bytes:
     return bytes(id.bytes)
 
 
+def _native_id(id: bytes, call: str) -> _native.UniqueId:
+    if len(id) != _native.UNIQUE_ID_BYTES:
+        raise InvalidError(f"{call}: an id of {len(id)} bytes, not {_native.UNIQUE_ID_BYTES}")
+    return _native.UniqueId((ctypes.c_ubyte * _native.UNIQUE_ID_BYTES)(*id))
+
+
+def _check_vote(status: int, name: str, why: "ctypes.Array[ctypes.c_char]") -> None:
+    """Raises unless ``status`` is success, with the reason that the call has written."""
+    reason = _native.text_of(why)
+    check(status, f"{name}: {reason}" if reason else name)
+
+
 def unique_id() -> bytes:
     """Creates the id of a job whose ranks are all threads of this process."""
     return _make_id(lib.rondo_unique_id_create, "unique_id")
@@ -43,6 +56,37 @@ def unique_id() -> bytes:
 def unique_id_listen() -> bytes:
     """Creates the id of a job whose ranks may be in other processes, and listens for them."""
     return _make_id(lib.rondo_unique_id_listen, "unique_id_listen", None)
+
+
+def grow_listen() -> bytes:
+    """Opens a port on which this process accepts newcomers for its job, and returns its id.
+
+    Whoever has the id can ask to ``join``. One id serves any number of ``Context.grow``.
+    """
+    return _make_id(lib.rondo_grow_listen, "grow_listen", None)
+
+
+def grow_close(id: bytes) -> None:
+    """Closes the port of ``grow_listen``. Newcomers that wait there get PeerError."""
+    check(lib.rondo_grow_close(byref(_native_id(id, "grow_close"))), "grow_close")
+
+
+def pending(id: bytes) -> int:
+    """How many newcomers wait at the port of ``grow_listen`` that this process has opened."""
+    count = ctypes.c_uint32()
+    check(lib.rondo_pending(byref(_native_id(id, "pending")), byref(count)), "pending")
+    return count.value
+
+
+def join(id: bytes, timeout: float = 60.0, **settings: Any) -> "Context":
+    """Asks the members of a running job to admit this process; returns its context in the new job.
+
+    ``id`` is from ``grow_listen``; ``settings`` are the keywords of ``Context``, without ``rank``
+    and ``rank_count``, which the members give. Waits at most ``timeout`` seconds, and handles no
+    signals meanwhile. TimeoutError: no vote has admitted it; PeerError: the process with the id is
+    gone.
+    """
+    return Context(id, _admission_timeout=timeout, **settings)
 
 
 @dataclass(frozen=True)
@@ -83,10 +127,11 @@ class Tuning:
 
 
 class Options(TypedDict, total=False):
-    """What every registration takes: the ranks, by default all, and the priority."""
+    """What every registration takes: the ranks, by default all, the priority, and ``on_loss``."""
 
     group: Optional[Group]
     priority: int
+    on_loss: OnLoss
 
 
 class Context:
@@ -96,7 +141,8 @@ class Context:
     ``rank_count`` 0 takes the rank and the number of ranks from the launcher. A parameter of 0,
     ``None`` or "" takes its value from the environment, else the library's default; see
     docs/configuration.md. Times are in seconds. ``transport`` is the transport between processes;
-    with NONE the library chooses. The ``options`` of a registration are ``group`` and ``priority``.
+    with NONE the library chooses. The ``options`` of a registration are ``group``, ``priority`` and
+    ``on_loss``.
     """
 
     def __init__(
@@ -129,17 +175,15 @@ class Context:
         huge_pages: bool = False,
         collective_counters: bool = False,
         report_on_timeout: bool = True,
+        _admission_timeout: Optional[float] = None,
     ) -> None:
-        if id is not None and len(id) != _native.UNIQUE_ID_BYTES:
-            raise InvalidError(f"Context: an id of {len(id)} bytes, not {_native.UNIQUE_ID_BYTES}")
         if rank < 0 or rank_count < 0 or len(interfaces) > 63:
             raise InvalidError(
                 "Context: rank or rank_count is negative, or interfaces is longer than 63"
             )
         config = _native.default_config()
-        ctypes.memmove(
-            config.id.bytes, id or bytes(_native.UNIQUE_ID_BYTES), _native.UNIQUE_ID_BYTES
-        )
+        if id is not None:
+            config.id = _native_id(id, "Context")
         config.rank, config.rank_count = rank, rank_count
         config.backend, config.device = backend, device
         config.blocks, config.workers, config.first_worker = blocks, workers, first_worker
@@ -159,13 +203,24 @@ class Context:
         config.report_on_timeout = 0  # the library sees slices of a wait; Run.wait reports itself
         if config.rank_count == 0:
             check(lib.rondo_config_complete(byref(config)), "Context")
-        self.report_on_timeout = report_on_timeout
-        self.rank = int(config.rank)
-        self.rank_count = int(config.rank_count)
         handle = _native.Handle()
-        check(lib.rondo_init(byref(handle), byref(config)), "Context")
+        if _admission_timeout is None:
+            check(lib.rondo_init(byref(handle), byref(config)), "Context")
+        else:
+            timeout_ns, why = nanoseconds(_admission_timeout), _native.reason_buffer()
+            status = lib.rondo_join(byref(handle), byref(config), timeout_ns, why)
+            _check_vote(status, "join", why)
+        self._begin(handle, report_on_timeout)
+
+    def _begin(self, handle: _native.Handle, report_on_timeout: bool) -> None:
+        self.report_on_timeout = report_on_timeout
         self._state = State(handle)
         self._finalizer = weakref.finalize(self, end_unclosed, self._state)
+        rank, rank_count = ctypes.c_uint32(), ctypes.c_uint32()
+        call = self._state.call
+        call(lib.rondo_describe_rank, "Context", byref(rank), byref(rank_count))
+        self.rank = rank.value
+        self.rank_count = rank_count.value
 
     def _ranks_of(self, group: Optional[Group], call: str) -> Tuple[int, ...]:
         if group is None:
@@ -193,6 +248,7 @@ class Context:
         group: Optional[Group] = None,
         priority: int = 0,
         scalar: float = 1.0,
+        on_loss: OnLoss = OnLoss.FAIL,
     ) -> Collective:
         """Registers a collective under ``id``. All ranks of the group pass equal arguments.
 
@@ -202,7 +258,7 @@ class Context:
         if kind == Kind.ALL_TO_ALL_V:
             raise UnsupportedError("register: register an all_to_all_v by Context.all_to_all_v")
         shape = self._shape(kind, count, dtype, op, group, root=root, peer=peer, scalar=scalar)
-        return self._register(id, shape, group, priority)
+        return self._register(id, shape, group, priority, on_loss)
 
     def _shape(
         self, kind: Kind, count: int, dtype: DType, op: RedOp, group: Optional[Group], **more: Any
@@ -211,11 +267,18 @@ class Context:
         position = ranks.index(self.rank) if self.rank in ranks else 0
         return Shape(kind, count, dtype, len(ranks), position, op, **more)
 
-    def _register(self, id: int, shape: Shape, group: Optional[Group], priority: int) -> Collective:
+    def _register(
+        self,
+        id: int,
+        shape: Shape,
+        group: Optional[Group],
+        priority: int,
+        on_loss: OnLoss = OnLoss.FAIL,
+    ) -> Collective:
         if not 0 <= id < 2**64:
             raise InvalidError(f"register: id {id} is out of range")
         desc = shape.desc()
-        desc.id, desc.priority = id, priority
+        desc.id, desc.priority, desc.on_loss = id, priority, on_loss
         if group is not None:
             desc.group = group._handle
         return Collective(self, desc, shape)
@@ -366,7 +429,7 @@ class Context:
 
     def transport(self, rank: int) -> Tuple[Optional[Transport], str]:
         """The transport to ``rank``, ``None`` if it is not known yet, and why it was chosen."""
-        how, why = ctypes.c_int(), ctypes.create_string_buffer(_native.REASON_BYTES)
+        how, why = ctypes.c_int(), _native.reason_buffer()
         state = self._state.check_open("transport")
         status = lib.rondo_transport(state.handle, rank, byref(how), why, len(why))
         if status == Status.IN_PROGRESS:
@@ -410,6 +473,51 @@ class Context:
     def synchronize(self, timeout: Optional[float] = None) -> None:
         """Waits until the daemon has left the device, as cudaDeviceSynchronize would."""
         self._state.call(lib.rondo_device_synchronize, "synchronize", nanoseconds(timeout))
+
+    # ---- members that change
+
+    def grow(
+        self, newcomers: Optional[int] = None, *, id: Optional[bytes] = None, timeout: float = 60.0
+    ) -> Optional["Context"]:
+        """Votes for a new job of all ranks that are left, and of newcomers: see docs/elastic.md.
+
+        All ranks that are left call it with the same ``newcomers``: how many, or ``None`` for all
+        that wait. Only the rank whose process has made it passes the ``id`` of ``grow_listen``.
+        Returns this rank's context in the new job; or ``None`` if all were asked for and none
+        waits. This context goes on: close it when its runs are no longer needed. The call waits at
+        most ``timeout`` seconds, and handles no signals meanwhile. MismatchError: the votes differ.
+        """
+        all_pending = newcomers is None
+        if newcomers is not None and not 1 <= newcomers < _native.ALL_PENDING:
+            raise InvalidError(f"grow: {newcomers} newcomers")
+        number = _native.ALL_PENDING if newcomers is None else newcomers
+        native = byref(_native_id(id, "grow")) if id is not None else None
+        return self._vote(lib.rondo_grow, "grow", (native, number), timeout, all_pending)
+
+    def shrink(self, excluded: Sequence[int] = (), *, timeout: float = 60.0) -> "Context":
+        """Votes for a new job of all ranks that are left, except the ``excluded`` ones.
+
+        All others call it with the same ``excluded``. The rest is as in ``grow``.
+        """
+        if any(not 0 <= rank < 2**32 for rank in excluded):
+            raise InvalidError(f"shrink: a rank of {list(excluded)} is out of range")
+        ranks = (ctypes.c_uint32 * len(excluded))(*excluded)
+        next = self._vote(lib.rondo_shrink, "shrink", (ranks, len(ranks)), timeout, False)
+        assert next is not None  # it does not end with IN_PROGRESS
+        return next
+
+    def _vote(
+        self, call: Any, name: str, ballot: Tuple[Any, Any], timeout: float, may_be_none: bool
+    ) -> Optional["Context"]:
+        handle, why = _native.Handle(), _native.reason_buffer()
+        state = self._state.check_open(name)
+        status = call(state.handle, *ballot, nanoseconds(timeout), byref(handle), why)
+        if may_be_none and status == Status.IN_PROGRESS:
+            return None
+        _check_vote(status, name, why)
+        next = Context.__new__(Context)
+        next._begin(handle, self.report_on_timeout)
+        return next
 
     # ---- the end
 

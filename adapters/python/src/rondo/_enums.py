@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Backend", "BudgetPolicy", "DType", "Kind", "OrderPolicy", "RedOp", "RunState"]
-__all__ += ["Status", "Transport"]
+__all__ = ["Backend", "BudgetPolicy", "DType", "Kind", "OnLoss", "OrderPolicy", "RedOp"]
+__all__ += ["RunState", "StateStrategy", "Status", "Transport"]
 
 
 class Status(enum.IntEnum):
@@ -125,3 +125,25 @@ class Transport(enum.IntEnum):
     SHARED_MEMORY = 2
     UCX = 3
     NCCL = 4
+
+
+class OnLoss(enum.IntEnum):
+    """What becomes of a run that meets the death of a rank.
+
+    FAIL: it raises PeerError. RETRY: the ranks that are left do it again; for ALL_REDUCE, REDUCE
+    and BROADCAST.
+    """
+
+    FAIL = 0
+    RETRY = 1
+
+
+class StateStrategy(enum.IntEnum):
+    """Whose content all ranks have after ``SharedState.sync``.
+
+    MOST_FREQUENT: that of most ranks. SEND_ONLY: this rank's. RECEIVE_ONLY: another rank's.
+    """
+
+    MOST_FREQUENT = 0
+    SEND_ONLY = 1
+    RECEIVE_ONLY = 2

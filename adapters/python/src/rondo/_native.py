@@ -1,4 +1,4 @@
-"""The structures and calls of rondo.h and comm.h in include/rondo, through ctypes.
+"""The structures and calls of the headers in include/rondo, through ctypes.
 
 ctypes releases the GIL around every call. A test compiles the headers and compares sizes, offsets
 and defaults.
@@ -22,6 +22,8 @@ DESC_VERSION = 1
 COMM_CONFIG_VERSION = 1
 COLLECTIVE_COUNTERS_VERSION = 1
 REASON_BYTES = 512
+STATE_VERSION = 1
+ALL_PENDING = 2**32 - 1
 
 
 def fields_of(kind: Any, *names: str) -> List[Tuple[str, Any]]:
@@ -139,9 +141,43 @@ class CommCounters(ctypes.Structure):
     _fields_ = [(field.name, c_uint64) for field in fields(_reports.CommunicatorCounters)]
 
 
+class StateTensor(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("memory", ctypes.c_void_p),
+        ("count", c_uint64),
+        ("dtype", c_int),
+    ]
+
+
+class SharedState(ctypes.Structure):
+    """struct rondo_state."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("version", c_uint32),
+        ("strategy", c_int),
+        ("tensors", POINTER(StateTensor)),
+        *fields_of(c_uint32, "tensor_count", "is_partial"),
+        *fields_of(c_uint64, "revision", "digest"),
+    ]
+
+
+class StateReport(ctypes.Structure):
+    _fields_ = [
+        *fields_of(c_uint64, "revision", "compared_blocks", "sent_bytes", "received_bytes"),
+        *fields_of(c_uint32, "source", "senders"),
+    ]
+
+
 def values_of(struct: ctypes.Structure) -> Dict[str, Any]:
     """The fields of a structure by name."""
     return {field[0]: getattr(struct, field[0]) for field in struct._fields_}
+
+
+def reason_buffer() -> "ctypes.Array[c_char]":
+    """Room for the reason that a call gives in words."""
+    return ctypes.create_string_buffer(REASON_BYTES)
 
 
 def text_of(buffer: "ctypes.Array[c_char]") -> str:
@@ -152,6 +188,11 @@ def text_of(buffer: "ctypes.Array[c_char]") -> str:
 def default_comm_config() -> CommConfig:
     """RONDO_COMM_CONFIG_INIT."""
     return CommConfig(size=ctypes.sizeof(CommConfig), version=COMM_CONFIG_VERSION)
+
+
+def default_state() -> SharedState:
+    """RONDO_STATE_INIT."""
+    return SharedState(size=ctypes.sizeof(SharedState), version=STATE_VERSION)
 
 
 def default_config() -> Config:
@@ -171,6 +212,7 @@ _RANKS = [
     POINTER(c_uint32),
 ]  # an array, its length, how many there are
 _TEXT = [ctypes.c_char_p, c_size_t]
+_VOTE = [c_int64, POINTER(Handle), ctypes.c_char_p]  # a timeout, the next context, the reason
 _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_version", []),
     ("rondo_unique_id_create", [POINTER(UniqueId)]),
@@ -184,6 +226,17 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_wait_ready", [Handle, c_int64, *_RANKS]),
     ("rondo_wait_gone", [Handle, c_int64, *_RANKS]),
     ("rondo_abort", [Handle]),
+    ("rondo_grow_listen", [POINTER(UniqueId), POINTER(Config)]),
+    ("rondo_grow_close", [POINTER(UniqueId)]),
+    ("rondo_pending", [POINTER(UniqueId), POINTER(c_uint32)]),
+    ("rondo_join", [POINTER(Handle), POINTER(Config), c_int64, ctypes.c_char_p]),
+    ("rondo_describe_rank", [Handle, POINTER(c_uint32), POINTER(c_uint32)]),
+    ("rondo_grow", [Handle, POINTER(UniqueId), c_uint32, *_VOTE]),
+    ("rondo_shrink", [Handle, POINTER(c_uint32), c_uint32, *_VOTE]),
+    (
+        "rondo_state_sync",
+        [Handle, POINTER(SharedState), c_int64, POINTER(StateReport), ctypes.c_char_p],
+    ),
     ("rondo_group_create", [Handle, POINTER(c_uint32), c_uint32, POINTER(Handle)]),
     ("rondo_group_destroy", [Handle, Handle]),
     ("rondo_register", [Handle, POINTER(Desc), POINTER(Handle)]),
@@ -191,6 +244,7 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_run_numbered", [Handle, Handle, POINTER(RunArgs), POINTER(c_uint64)]),
     ("rondo_wait", [Handle, Handle, c_uint64, c_int64]),
     ("rondo_test", [Handle, Handle, c_uint64]),
+    ("rondo_run_members", [Handle, Handle, c_uint64, *_RANKS]),
     ("rondo_event_fd", [Handle, POINTER(c_int)]),
     ("rondo_device_synchronize", [Handle, c_int64]),
     ("rondo_counters", [Handle, POINTER(Counters)]),

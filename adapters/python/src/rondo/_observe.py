@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Tuple
 
 from . import _native
 from ._enums import DType, Kind, RedOp, RunState, Status
-from ._errors import ClosedError, UnknownError, check, error_of
+from ._errors import BusyError, ClosedError, UnknownError, check, error_of
 from ._native import lib
 from ._reports import CollectiveCounters, Description, StuckReport, StuckRun
 from ._state import Queue, State
@@ -33,6 +33,18 @@ def describe(queue: Queue) -> Description:
     )
 
 
+def members(queue: Queue, run: int, name: str) -> List[int]:
+    state, handle, count = queue.state.check_open(name), _native.Handle(queue.coll), c_uint32()
+    status = lib.rondo_run_members(state.handle, handle, run, None, 0, byref(count))
+    if status == Status.IN_PROGRESS:
+        raise BusyError(f"{name}: has not ended")
+    check(status, name)
+    ranks = (c_uint32 * count.value)()
+    status = lib.rondo_run_members(state.handle, handle, run, ranks, len(ranks), byref(count))
+    check(status, name)
+    return list(ranks)
+
+
 def missing(queue: Queue, run: int) -> List[int]:
     handle, count = _native.Handle(queue.coll), c_uint32()
     call = queue.state.call
@@ -43,7 +55,7 @@ def missing(queue: Queue, run: int) -> List[int]:
 
 
 def reason(queue: Queue) -> str:
-    text = ctypes.create_string_buffer(_native.REASON_BYTES)
+    text = _native.reason_buffer()
     handle = _native.Handle(queue.coll)
     queue.state.call(lib.rondo_reason, "reason", handle, text, len(text))
     return _native.text_of(text)

@@ -10,6 +10,7 @@ __all__ = [
     "CommunicatorCounters",
     "Counters",
     "Description",
+    "StateReport",
     "StuckReport",
     "StuckRun",
 ]
@@ -111,3 +112,19 @@ class CommunicatorCounters:
     registrations: int
     cached: int
     parting: int
+
+
+@dataclass(frozen=True)
+class StateReport:
+    """What one ``SharedState.sync`` has done on this rank.
+
+    ``compared_blocks`` counts this rank's blocks of 1 MiB. ``source`` is the lowest rank whose
+    content was chosen; ``senders`` counts the ranks that have sent to this one.
+    """
+
+    revision: int
+    compared_blocks: int
+    sent_bytes: int
+    received_bytes: int
+    source: int
+    senders: int
