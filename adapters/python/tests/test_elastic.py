@@ -180,6 +180,18 @@ def test_an_array_that_cannot_be_shared_is_refused(array: Any) -> None:
         rondo.SharedState({"weights": array}).sync(ctx)
 
 
+@on_each(3)
+def test_links_are_measured_and_give_an_order(ctx: rondo.Context) -> None:
+    links = ctx.measure_links(LONG_S)
+    assert sorted(links.ranks) == [0, 1, 2] and links.ranks[0] == 0
+    assert [[rate > 0 for rate in row] for row in links.rates] == [
+        [i != j for j in range(3)] for i in range(3)
+    ]
+    assert links.ring_rate == min(links.rates[i][(i + 1) % 3] for i in range(3))
+    assert links.ring_rate >= links.plain_ring_rate * 0.95
+    ctx.group(links.ranks).destroy()
+
+
 def test_a_closed_context_neither_votes_nor_synchronises() -> None:
     ctx = rondo.Context()
     ctx.close()

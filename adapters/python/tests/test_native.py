@@ -32,6 +32,7 @@ STRUCTS = {
     "rondo_state_tensor": _native.StateTensor,
     "rondo_state": _native.SharedState,
     "rondo_state_report": _native.StateReport,
+    "rondo_links": _native.Links,
 }
 ENUMS = {
     "rondo_status": _enums.Status,
@@ -79,10 +80,11 @@ def test_structures_are_laid_out_as_the_compiler_lays_them_out(tmp_path: pathlib
     lines.append('printf("reason_bytes %d\\n", RONDO_REASON_BYTES);')
     lines.append("struct rondo_state s = RONDO_STATE_INIT;")
     lines.append('printf("state_size %zu\\n", s.size); printf("state_version %u\\n", s.version);')
+    lines.append('printf("links_version %u\\n", RONDO_LINKS_VERSION);')
     lines.append('printf("all_pending %u\\n", RONDO_ALL_PENDING);')
     source = tmp_path / "layout.c"
     source.write_text(
-        "".join(f"#include <rondo/{one}.h>\n" for one in ("comm", "elastic", "state"))
+        "".join(f"#include <rondo/{one}.h>\n" for one in ("comm", "elastic", "links", "state"))
         + "#include <string.h>\nint main(void) {"
         + "\n".join(lines)
         + "}"
@@ -103,6 +105,7 @@ def test_structures_are_laid_out_as_the_compiler_lays_them_out(tmp_path: pathlib
     assert int(said["reason_bytes"]) == _native.REASON_BYTES
     state = _native.default_state()
     assert [int(said["state_size"]), int(said["state_version"])] == [state.size, state.version]
+    assert int(said["links_version"]) == _native.LINKS_VERSION
     assert int(said["all_pending"]) == _native.ALL_PENDING
 
 

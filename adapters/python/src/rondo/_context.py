@@ -14,10 +14,10 @@ from ._collectives import Collective, Group
 from ._comm import Communicator
 from ._enums import Backend, BudgetPolicy, DType, Kind, OnLoss, OrderPolicy, RedOp, Status
 from ._enums import Transport
-from ._errors import InvalidError, UnsupportedError, check
+from ._errors import InvalidError, UnsupportedError, check, check_reason
 from ._native import lib
 from ._observe import printed, stuck_report
-from ._reports import Counters, StuckReport
+from ._reports import Counters, Links, StuckReport
 from ._state import CLOSE_S, State, end_unclosed, nanoseconds, slices_ns
 
 if TYPE_CHECKING:
@@ -40,12 +40,6 @@ def _native_id(id: bytes, call: str) -> _native.UniqueId:
     if len(id) != _native.UNIQUE_ID_BYTES:
         raise InvalidError(f"{call}: an id of {len(id)} bytes, not {_native.UNIQUE_ID_BYTES}")
     return _native.UniqueId((ctypes.c_ubyte * _native.UNIQUE_ID_BYTES)(*id))
-
-
-def _check_vote(status: int, name: str, why: "ctypes.Array[ctypes.c_char]") -> None:
-    """Raises unless ``status`` is success, with the reason that the call has written."""
-    reason = _native.text_of(why)
-    check(status, f"{name}: {reason}" if reason else name)
 
 
 def unique_id() -> bytes:
@@ -209,7 +203,7 @@ class Context:
         else:
             timeout_ns, why = nanoseconds(_admission_timeout), _native.reason_buffer()
             status = lib.rondo_join(byref(handle), byref(config), timeout_ns, why)
-            _check_vote(status, "join", why)
+            check_reason(status, "join", why)
         self._begin(handle, report_on_timeout)
 
     def _begin(self, handle: _native.Handle, report_on_timeout: bool) -> None:
@@ -506,6 +500,23 @@ class Context:
         assert next is not None  # it does not end with IN_PROGRESS
         return next
 
+    def measure_links(self, timeout: float = 60.0) -> Links:
+        """Measures the links between all ranks that are left, which all call it.
+
+        Make a ``group`` of the ranks in the order of the result: its rings avoid slow links. The
+        call waits at most ``timeout`` seconds, and handles no signals meanwhile.
+        """
+        ranks = (ctypes.c_uint32 * self.rank_count)()
+        rates = (ctypes.c_uint64 * self.rank_count**2)()
+        native = _native.Links(ctypes.sizeof(_native.Links), _native.LINKS_VERSION, len(ranks))
+        native.ranks, native.rates = ranks, rates
+        state, why = self._state.check_open("measure_links"), _native.reason_buffer()
+        status = lib.rondo_links_measure(state.handle, byref(native), nanoseconds(timeout), why)
+        check_reason(status, "measure_links", why)
+        count = native.count
+        rows = [list(rates[i * count : (i + 1) * count]) for i in range(count)]
+        return Links(list(ranks[:count]), rows, native.ring_rate, native.plain_ring_rate)
+
     def _vote(
         self, call: Any, name: str, ballot: Tuple[Any, Any], timeout: float, may_be_none: bool
     ) -> Optional["Context"]:
@@ -514,7 +525,7 @@ class Context:
         status = call(state.handle, *ballot, nanoseconds(timeout), byref(handle), why)
         if may_be_none and status == Status.IN_PROGRESS:
             return None
-        _check_vote(status, name, why)
+        check_reason(status, name, why)
         next = Context.__new__(Context)
         next._begin(handle, self.report_on_timeout)
         return next

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import ctypes
 from typing import Dict, Optional, Type
 
 from ._enums import Status
-from ._native import lib
+from ._native import lib, text_of
 from ._reports import StuckReport
 
 __all__ = ["AbortedError", "BusyError", "ClosedError", "ExistsError", "FullError", "InternalError"]
@@ -101,3 +102,9 @@ def check(status: int, what: str) -> None:
     """Raises unless ``status`` is success."""
     if status != Status.SUCCESS:
         raise error_of(status, what)
+
+
+def check_reason(status: int, name: str, why: "ctypes.Array[ctypes.c_char]") -> None:
+    """Raises unless ``status`` is success, with the reason that the call has written."""
+    reason = text_of(why)
+    check(status, f"{name}: {reason}" if reason else name)

@@ -23,6 +23,7 @@ COMM_CONFIG_VERSION = 1
 COLLECTIVE_COUNTERS_VERSION = 1
 REASON_BYTES = 512
 STATE_VERSION = 1
+LINKS_VERSION = 1
 ALL_PENDING = 2**32 - 1
 
 
@@ -170,6 +171,17 @@ class StateReport(ctypes.Structure):
     ]
 
 
+class Links(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        *fields_of(c_uint32, "version", "capacity"),
+        ("ranks", POINTER(c_uint32)),
+        ("rates", POINTER(c_uint64)),
+        *fields_of(c_uint32, "count", "reserved"),
+        *fields_of(c_uint64, "ring_rate", "plain_ring_rate"),
+    ]
+
+
 def values_of(struct: ctypes.Structure) -> Dict[str, Any]:
     """The fields of a structure by name."""
     return {field[0]: getattr(struct, field[0]) for field in struct._fields_}
@@ -237,6 +249,7 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
         "rondo_state_sync",
         [Handle, POINTER(SharedState), c_int64, POINTER(StateReport), ctypes.c_char_p],
     ),
+    ("rondo_links_measure", [Handle, POINTER(Links), c_int64, ctypes.c_char_p]),
     ("rondo_group_create", [Handle, POINTER(c_uint32), c_uint32, POINTER(Handle)]),
     ("rondo_group_destroy", [Handle, Handle]),
     ("rondo_register", [Handle, POINTER(Desc), POINTER(Handle)]),

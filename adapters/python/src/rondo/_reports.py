@@ -10,6 +10,7 @@ __all__ = [
     "CommunicatorCounters",
     "Counters",
     "Description",
+    "Links",
     "StateReport",
     "StuckReport",
     "StuckRun",
@@ -112,6 +113,21 @@ class CommunicatorCounters:
     registrations: int
     cached: int
     parting: int
+
+
+@dataclass(frozen=True)
+class Links:
+    """How fast data move between ranks, in bytes a second, from ``Context.measure_links``.
+
+    ``ranks`` are in the order of the ring whose slowest link is fastest: ``ring_rate``.
+    ``plain_ring_rate`` is that of the order of numbers. ``rates[i][j]`` is the rate from
+    ``ranks[i]`` to ``ranks[j]``, 0 for ``i == j``.
+    """
+
+    ranks: List[int]
+    rates: List[List[int]]
+    ring_rate: int
+    plain_ring_rate: int
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from . import _native
 from ._buffers import Held
 from ._context import Context
 from ._enums import StateStrategy
-from ._errors import InvalidError, check
+from ._errors import InvalidError, check_reason
 from ._native import lib
 from ._reports import StateReport
 from ._state import nanoseconds
@@ -80,8 +80,7 @@ class SharedState:
         state, ns = context._state.check_open("sync"), nanoseconds(timeout)
         status = lib.rondo_state_sync(state.handle, byref(self._native), ns, byref(report), why)
         self._native.tensors = None
-        reason = _native.text_of(why)
-        check(status, f"sync: {reason}" if reason else "sync")
+        check_reason(status, "sync", why)
         return StateReport(**_native.values_of(report))
 
     def __repr__(self) -> str:
