@@ -627,8 +627,10 @@ static int fault_run(const struct options *o) {
       rondo_fault_planted = RONDO_FAULT_AGREED_EARLY + (int)i;
   if (strcmp(o->fault, "failure_untold") == 0)
     rondo_fault_planted = RONDO_FAULT_FAILURE_UNTOLD;
-  if (!rondo_fault_planted)
+  if (!rondo_fault_planted) {
+    fprintf(stderr, "no such fault: %s\n", o->fault);
     return 2;
+  }
   for (uint64_t seed = o->first; seed < o->first + o->count; seed++) {
     if (seed_run(o, seed, finding, sizeof finding))
       continue;

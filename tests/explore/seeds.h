@@ -51,6 +51,8 @@ static inline int explore_seeds(int argc, char **argv, const struct explore_stor
         rondo_fault_planted = stories->faults[i].fault;
         wanted = stories->faults[i].finding;
       }
+    if (c == 'p' && !rondo_fault_planted)
+      fprintf(stderr, "no such fault: %s\n", optarg);
     if (c == '?' || (c == 'p' && !rondo_fault_planted))
       return 2;
   }
