@@ -62,7 +62,7 @@ int rondo_voters_list(const struct rondo_rank *rank, const uint32_t *excluded, u
   if (count)
     memcpy(voters->excluded, excluded, count * sizeof *excluded);
   pthread_mutex_lock(&job->lock);
-  bool is_lost = job->membership && job->roster == RONDO_ROSTER_FAILED;
+  bool is_lost = job->is_cut_off || (job->membership && job->roster == RONDO_ROSTER_FAILED);
   for (uint32_t r = 0; r < job->rank_count; r++) {
     if (rondo_job_is_gone(job, r) || ranks_have(excluded, count, r))
       continue;

@@ -402,6 +402,52 @@ static void a_killed_process_is_replaced(void **state) {
   run_family(4, be_replaced, kill_rank_2);
 }
 
+// A member is stopped, the others put it out, vote and leave the old job. When it goes on, it is
+// out, whatever its rank: it cannot go on alone.
+static void stop_and_go_on(struct rondo_family *f, uint32_t rank) {
+  char why[RONDO_REASON_BYTES];
+  int32_t values[COUNT];
+  f->cfg.peer_timeout_ns = 300000000;
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
+  struct rondo_context next;
+  struct rondo_collective coll = enter(ctx, 1);
+  submit(ctx, coll, values);
+  expect_sum(ctx, coll, values, 3);
+  rondo_family_add(&f->words[READY]);
+  if (rank != f->seed) {
+    submit(ctx, coll, values);
+    RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS), RONDO_ERR_PEER);
+    next = shrink(ctx);
+    sum_over(next, 1, 2);
+    RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+    rondo_family_add(&f->words[AGAIN]);
+    rondo_family_await(&f->words[DONE], 1);
+    rondo_family_close(next);
+    return;
+  }
+  rondo_family_await(&f->words[AGAIN], 2);
+  RONDO_MEMBER_STATUS(rondo_shrink(ctx, NULL, 0, LONG_NS, &next, why), RONDO_ERR_PEER);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+  rondo_family_add(&f->words[DONE]);
+}
+
+static void stop_one(struct rondo_family *f) {
+  rondo_family_await(&f->words[READY], 3);
+  kill(f->pids[f->seed], SIGSTOP);
+  rondo_family_await(&f->words[AGAIN], 2);
+  kill(f->pids[f->seed], SIGCONT);
+}
+
+static void a_member_that_was_put_out_cannot_go_on_alone(void **state) {
+  (void)state;
+  for (uint32_t rank = 0; rank < 3; rank++) {
+    struct rondo_family *f = rondo_family_create(3, 3);
+    f->seed = rank;
+    rondo_family_run(f, stop_and_go_on, stop_one);
+    rondo_family_destroy(f);
+  }
+}
+
 // Rank 2 never votes and is killed while the others wait for its vote.
 static void vote_without_the_dead(struct rondo_family *f, uint32_t rank) {
   struct rondo_context ctx = rondo_family_open(f, 0, rank, 3);
@@ -818,7 +864,7 @@ static void a_newcomer_that_does_not_come_is_passed_over(void **state) {
   run_family(4, admit_the_stopped, stop_the_newcomer);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("elastic", a_process_joins_and_another_leaves),
       RONDO_NAMED_TEST("elastic", a_job_grows_one_by_one),
@@ -828,6 +874,7 @@ int main(void) {
       RONDO_NAMED_TEST("elastic", members_that_leave_the_new_job_at_once_do_not_disturb_the_others),
       RONDO_NAMED_TEST("elastic", the_work_of_a_root_is_linear),
       RONDO_NAMED_TEST("elastic", a_killed_process_is_replaced),
+      RONDO_NAMED_TEST("elastic", a_member_that_was_put_out_cannot_go_on_alone),
       RONDO_NAMED_TEST("elastic", a_death_during_the_vote_leads_to_another_vote),
       RONDO_NAMED_TEST("elastic", a_newcomer_that_dies_in_the_middle_is_replaced),
       RONDO_NAMED_TEST("elastic", without_the_keeper_of_the_id_nobody_is_admitted),
@@ -841,5 +888,7 @@ int main(void) {
       RONDO_NAMED_TEST("elastic", votes_that_fail_leave_no_port_open),
       RONDO_NAMED_TEST("elastic", a_newcomer_that_does_not_come_is_passed_over),
   };
+  if (argc > 1)
+    cmocka_set_test_filter(argv[1]);
   return cmocka_run_group_tests_name("elastic", tests, NULL, NULL);
 }
