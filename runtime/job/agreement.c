@@ -1,5 +1,6 @@
 #include "runtime/job/agreement.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/explore.h"
@@ -189,12 +190,20 @@ static bool rank_has_entry(const struct rondo_agreement_id *id, uint32_t rank,
   return false;
 }
 
-// Fails a new entry that a member here can never register, because it has registered this
-// generation of the id with another group and ended that.
+// The failure of an entry that rank `past` here can never register, because it has registered this
+// generation of the id with another group and ended that. `text` has RONDO_REASON_BYTES.
+static struct rondo_agreement_failure failure_past(uint64_t id, uint32_t past, char *text) {
+  char left[64];
+  (void)snprintf(left, sizeof left, "rank %u has registered it", past);
+  rondo_mismatch_describe(id, "group", left, "with others, and deregistered it", text);
+  return (struct rondo_agreement_failure){RONDO_ERR_MISMATCH, past, UINT32_MAX, text};
+}
+
 static void entry_fail_past(struct rondo_agreement_entry *e) {
   bool all = false;
+  char text[RONDO_REASON_BYTES];
   uint32_t past = rank_past(e->id, e->group, e->generation, &all);
-  const struct rondo_agreement_failure failure = {RONDO_ERR_PEER, past, UINT32_MAX, ""};
+  const struct rondo_agreement_failure failure = failure_past(e->id->id.number, past, text);
   if (past != RONDO_NO_PLACE && !rank_has_entry(e->id, past, e->generation))
     rondo_agreement_entry_fail(e, &failure);
 }
@@ -487,11 +496,12 @@ static int entry_meet(struct rondo_agreement *a, uint32_t from, const struct ron
   bool all = false;
   uint32_t past = rank_past(id, g, h->key.generation, &all);
   bool is_live = past != RONDO_NO_PLACE && rank_has_entry(id, past, h->key.generation);
-  struct rondo_agreement_failure failure = {RONDO_ERR_PEER, past, UINT32_MAX, ""};
+  char text[RONDO_REASON_BYTES];
+  struct rondo_agreement_failure failure = failure_past(h->key.id.number, past, text);
   // A communicator can fail after members have left it.
   bool is_gone = h->key.id.space == RONDO_SPACE_KEY ? g->is_lost : g->gone_rank != UINT32_MAX;
   if (is_gone)
-    failure.culprit = g->gone_rank;
+    failure = (struct rondo_agreement_failure){RONDO_ERR_PEER, g->gone_rank, UINT32_MAX, ""};
   if (h->facts & (RONDO_ENTRY_DONE | RONDO_ENTRY_OVER) || is_gone || (all && !is_live)) {
     a->counters.ignored++;
     // An answer is never answered.

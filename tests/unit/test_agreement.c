@@ -533,7 +533,7 @@ static void an_id_that_a_member_has_used_elsewhere_fails(void **state) {
   key = enter(2, 1, right, 2);
   carry();
   assert_int_equal(processes[2].failed, 1);
-  assert_int_equal(processes[2].last.status, RONDO_ERR_PEER);
+  assert_int_equal(processes[2].last.status, RONDO_ERR_MISMATCH);
   assert_int_equal(processes[2].last.culprit, 1);
   deregister(2, key, 0);
   carry();
