@@ -340,6 +340,11 @@ static int change_vote(const struct rondo_change *c, struct rondo_context *next,
   bool again;
   do {
     status = rondo_decline_or_list(c->rank, c->excluded, c->excluded_count, &a.voters);
+    if (status == RONDO_ERR_PEER)
+      (void)snprintf(why, RONDO_REASON_BYTES,
+                     "rank %u is no longer in its job: the others have put it out, or it cannot "
+                     "reach a majority of them",
+                     c->rank->cfg.rank);
     if (status != RONDO_SUCCESS)
       return status;
     a.has_root = a.is_cancelled = a.is_late = a.has_counted = a.has_voted = false;

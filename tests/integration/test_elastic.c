@@ -427,6 +427,7 @@ static void stop_and_go_on(struct rondo_family *f, uint32_t rank) {
   }
   rondo_family_await(&f->words[AGAIN], 2);
   RONDO_MEMBER_STATUS(rondo_shrink(ctx, NULL, 0, LONG_NS, &next, why), RONDO_ERR_PEER);
+  expect_text(why, "is no longer in its job");
   RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
   rondo_family_add(&f->words[DONE]);
 }
