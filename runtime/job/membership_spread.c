@@ -214,6 +214,18 @@ static void membership_pass_on(struct rondo_membership *m, const struct rondo_ep
   rondo_shared_bytes_put(bytes);
 }
 
+// Who leads tells those that the change has removed and that may live. They may learn it only from
+// this: when they go on, all others may have left the job, which looks as if all had ended.
+static void membership_tell_removed(struct rondo_membership *m, uint32_t first) {
+  struct rondo_removal r;
+  uint32_t at = 0;
+  while (m->lead && rondo_removal_next(m->epoch->change->removals, &at, &r) == 1)
+    for (uint32_t i = 0; i < r.count; i++)
+      if ((r.reason == RONDO_REMOVED_SILENT || r.reason == RONDO_REMOVED_BROKE) &&
+          !rondo_membership_is_proven(m, r.first + i))
+        rondo_membership_send_epochs(m, r.first + i, first);
+}
+
 // Makes `next` the epoch here, tells the shell, and keeps the record.
 static void membership_enter(struct rondo_membership *m, struct rondo_epoch *next) {
   rondo_epoch_put(m->epoch);
@@ -231,6 +243,7 @@ static void membership_settle(struct rondo_membership *m, struct rondo_epoch *be
   m->has_acked = false;
   m->spread_ns = m->now_ns;
   membership_pass_on(m, before, before->number + 1);
+  membership_tell_removed(m, before->number + 1);
   rondo_membership_vote_reset(m);
   if (!rondo_epoch_is_member(m->epoch, m->self)) {
     if (m->is_leaving)

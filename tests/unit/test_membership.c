@@ -391,6 +391,7 @@ struct letter {
 static struct {
   struct rondo_membership *cores[CORES];
   bool is_dead[CORES];
+  bool is_stopped[CORES]; // while it is dead, too: what is sent to it waits for it
   uint32_t count, opened[CORES], ends[CORES], inspects, notices, last_live[CORES];
   uint64_t now_ns, records[CORES];
   bool is_disk_full[CORES], keeps_logs;
@@ -463,8 +464,13 @@ static void bus_step(uint32_t i, struct rondo_membership_event event) {
 
 // Delivers all that is on the way, in order.
 static void bus_deliver(void) {
+  uint32_t kept = 0;
   for (uint32_t k = 0; k < bus.letter_count; k++) {
     struct letter l = bus.letters[k];
+    if (bus.is_stopped[l.to]) {
+      bus.letters[kept++] = l;
+      continue;
+    }
     if (!bus.is_dead[l.to])
       bus_step(l.to, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_RECEIVE,
                                                      .process = l.from,
@@ -472,7 +478,7 @@ static void bus_deliver(void) {
                                                      .size = l.bytes->size});
     rondo_shared_bytes_put(l.bytes);
   }
-  bus.letter_count = 0;
+  bus.letter_count = kept;
 }
 
 static void bus_pass(uint64_t ns) {
@@ -828,6 +834,32 @@ static void who_answers_is_kept_however_long_it_blocks(void **state) {
   bus_end();
 }
 
+// When it goes on, it reads what was sent to it before it learns that the others refuse
+// connections: they have left, which it cannot tell from their end.
+static void one_that_was_put_out_does_not_go_on_alone(void **state) {
+  (void)state;
+  for (uint32_t out = 0; out < 5; out += 4) {
+    const uint32_t on = out;
+    bus_begin(5, false);
+    bus.is_dead[out] = bus.is_stopped[out] = true;
+    bus_step(2, (struct rondo_membership_event){
+                    .type = RONDO_MEMBERSHIP_BLOCK, .count = 1, .processes = &on});
+    bus_pass(20 * S);
+    check_opened(2, 4);
+    assert_int_equal(bus.last.reason, RONDO_REMOVED_SILENT);
+    bus.is_dead[out] = bus.is_stopped[out] = false;
+    for (uint32_t i = 0; i < 5; i++)
+      bus.is_dead[i] = i != out;
+    bus_deliver();
+    for (uint32_t i = 0; i < 5; i++)
+      if (i != out)
+        bus_tell_died(out, i);
+    bus_pass(S);
+    assert_int_equal(bus.ends[out], RONDO_MEMBERSHIP_EVICTED);
+    bus_end();
+  }
+}
+
 static void a_minority_gives_up_after_a_bounded_time(void **state) {
   (void)state;
   const uint32_t on = 0;
@@ -1058,6 +1090,7 @@ int main(void) {
       RONDO_NAMED_TEST("membership", with_heartbeats_silence_counts_when_nobody_is_blocked),
       RONDO_NAMED_TEST("membership", four_heartbeats_take_no_longer_than_the_peer_timeout),
       RONDO_NAMED_TEST("membership", who_answers_is_kept_however_long_it_blocks),
+      RONDO_NAMED_TEST("membership", one_that_was_put_out_does_not_go_on_alone),
       RONDO_NAMED_TEST("membership", a_minority_gives_up_after_a_bounded_time),
       RONDO_NAMED_TEST("membership", who_was_removed_learns_it_when_it_speaks),
       RONDO_NAMED_TEST("membership", old_messages_are_dropped_and_new_ones_ask),
