@@ -199,6 +199,7 @@ static struct rondo_agreement_failure failure_past(uint64_t id, uint32_t past, c
   return (struct rondo_agreement_failure){RONDO_ERR_MISMATCH, past, UINT32_MAX, text};
 }
 
+// Fails a new entry that a member here can never register.
 static void entry_fail_past(struct rondo_agreement_entry *e) {
   bool all = false;
   char text[RONDO_REASON_BYTES];
