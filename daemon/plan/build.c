@@ -37,6 +37,15 @@ static uint32_t ring_before(uint32_t position, uint32_t steps, uint32_t n) {
   return (position + n - steps) % n;
 }
 
+uint16_t rondo_plan_peer_number(struct rondo_plan_peers *peers, uint32_t position) {
+  uint32_t i = 0;
+  while (i < peers->count && peers->listed[i] != position)
+    i++;
+  if (i == peers->count)
+    peers->listed[peers->count++] = position;
+  return (uint16_t)i;
+}
+
 bool rondo_plan_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }
@@ -459,10 +468,20 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
                                  [RONDO_REDUCE_SCATTER] = rondo_plan_halving_reduce_scatter_build},
     [RONDO_ALGORITHM_BRUCK] = {[RONDO_ALL_GATHER] = rondo_plan_bruck_all_gather_build,
                                [RONDO_ALL_TO_ALL] = rondo_plan_bruck_all_to_all_build},
-    [RONDO_ALGORITHM_CHAIN_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
-    [RONDO_ALGORITHM_BINOMIAL_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
-    [RONDO_ALGORITHM_CHAIN_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
-    [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build},
+    [RONDO_ALGORITHM_CHAIN_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build,
+                                    [RONDO_ALL_GATHER] = rondo_plan_two_level_gather_build,
+                                    [RONDO_REDUCE_SCATTER] = rondo_plan_two_level_scatter_build,
+                                    [RONDO_REDUCE] = rondo_plan_two_level_rooted_build,
+                                    [RONDO_BROADCAST] = rondo_plan_two_level_rooted_build},
+    [RONDO_ALGORITHM_BINOMIAL_RING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build,
+                                       [RONDO_REDUCE] = rondo_plan_two_level_rooted_build,
+                                       [RONDO_BROADCAST] = rondo_plan_two_level_rooted_build},
+    [RONDO_ALGORITHM_CHAIN_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build,
+                                        [RONDO_REDUCE] = rondo_plan_two_level_rooted_build,
+                                        [RONDO_BROADCAST] = rondo_plan_two_level_rooted_build},
+    [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = {[RONDO_ALL_REDUCE] = rondo_plan_two_level_build,
+                                           [RONDO_REDUCE] = rondo_plan_two_level_rooted_build,
+                                           [RONDO_BROADCAST] = rondo_plan_two_level_rooted_build},
     [RONDO_ALGORITHM_TWO_SHOT] = {[RONDO_ALL_REDUCE] = two_shot_build},
     [RONDO_ALGORITHM_ONE_SHOT] = {[RONDO_ALL_REDUCE] = one_shot_build},
     [RONDO_ALGORITHM_DOUBLE_TREE] = {[RONDO_ALL_REDUCE] = rondo_plan_double_tree_build,
@@ -531,7 +550,7 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
   plan_builder *build = builders[request->algorithm][request->kind];
   memset(plan, 0, offsetof(struct rondo_plan, ops));
   plan->nranks = request->nranks;
-  plan->by_value = (uint32_t)rondo_plan_is_by_value(request->algorithm);
+  plan->by_value = (uint32_t)rondo_plan_is_by_value(request->kind, request->algorithm);
   plan->keeps_sums = request->keeps_sums && request->kind == RONDO_ALL_REDUCE &&
                      request->algorithm == RONDO_ALGORITHM_RING;
   plan->chunk_count = rondo_plan_chunk_count(request);
@@ -544,18 +563,19 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
 bool rondo_plan_splits(int kind, int algorithm) {
   if (algorithm == RONDO_ALGORITHM_DOUBLE_TREE)
     return true;
+  if (rondo_plan_chains_inside(algorithm))
+    return !rondo_plan_has_parts(kind);
   return kind == RONDO_ALL_REDUCE &&
          (algorithm == RONDO_ALGORITHM_RING || algorithm == RONDO_ALGORITHM_HALVING ||
-          algorithm == RONDO_ALGORITHM_TWO_SHOT || rondo_plan_rings_between(algorithm) ||
-          rondo_plan_chains_inside(algorithm));
+          algorithm == RONDO_ALGORITHM_TWO_SHOT || rondo_plan_rings_between(algorithm));
 }
 
 uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q) {
   uint32_t lanes =
       rondo_plan_chains_inside(q->algorithm) ? rondo_plan_topology_leaders(q->topology) : 1;
-  if (rondo_plan_rings_between(q->algorithm))
+  if (q->kind == RONDO_ALL_REDUCE && rondo_plan_rings_between(q->algorithm))
     return lanes * rondo_plan_topology_machines(q->topology);
-  if (rondo_plan_doubles_between(q->algorithm))
+  if (rondo_plan_has_two_levels(q->algorithm) && !rondo_plan_has_parts(q->kind))
     return lanes;
   if (q->algorithm == RONDO_ALGORITHM_DOUBLE_TREE)
     return q->nranks > 1 ? 2 : 1;
@@ -572,7 +592,7 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
   if (algorithm == RONDO_ALGORITHM_HALVING)
     return kind == RONDO_ALL_REDUCE && nranks == 2 ? 2 : 1;
   if (rondo_plan_rings_between(algorithm))
-    return 2;
+    return rondo_plan_is_rooted(kind) ? 1 : 2;
   bool round = algorithm == RONDO_ALGORITHM_RING &&
                ((kind == RONDO_ALL_REDUCE && nranks >= 2) ||
                 ((kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER) && nranks >= 3));
@@ -586,7 +606,7 @@ uint32_t rondo_plan_slots(int kind, int algorithm, uint32_t nranks) {
   return has_many_peers ? 2 : 4;
 }
 
-bool rondo_plan_is_by_value(int algorithm) {
+bool rondo_plan_is_by_value(int kind, int algorithm) {
   return algorithm == RONDO_ALGORITHM_DOUBLING || algorithm == RONDO_ALGORITHM_ONE_SHOT ||
-         rondo_plan_doubles_between(algorithm);
+         (kind == RONDO_ALL_REDUCE && rondo_plan_doubles_between(algorithm));
 }

@@ -60,7 +60,11 @@ uint32_t rondo_plan_tree_width(uint32_t nranks);
 
 // True if a rank may overwrite what it has sent before it knows that the peer has read it.
 // Connectors must then carry copies, not references.
-bool rondo_plan_is_by_value(int algorithm);
+bool rondo_plan_is_by_value(int kind, int algorithm);
+
+// For builders. The number of a position in a list of peers, to which it is added if it is not
+// there. Not for peers with a stride.
+uint16_t rondo_plan_peer_number(struct rondo_plan_peers *peers, uint32_t position);
 
 // Properties of a kind. True if it has a root; if it adds contributions up; if each chunk belongs
 // to one rank, at least in one of the two buffers.

@@ -210,6 +210,7 @@ struct level {
 struct levels {
   uint32_t count;
   uint64_t loops; // that all levels are repeated for, one loop after the other
+  bool overlap;   // loops follow each other through all levels; then `loops` is 1
   struct level of[MAX_LEVELS];
 };
 
@@ -236,16 +237,31 @@ static void level_add(struct levels *levels, const struct rondo_cost_query *q, i
 
 // The leaders of a machine, each with a lane of the elements.
 static uint32_t query_lanes(const struct rondo_cost_query *q, int algorithm) {
-  return rondo_plan_chains_inside(algorithm) ? query_leaders(q) : 1;
+  return rondo_plan_chains_inside(algorithm) && !rondo_plan_has_parts(q->kind) ? query_leaders(q)
+                                                                               : 1;
 }
 
 // Pairs of ranks of a machine that are beside each other in the chain of a further lane, and not in
 // that of lane 0, which goes through the ranks in turn. That of lane l has l in front: so l is
-// beside 0, and l - 1 beside l + 1.
-static uint64_t lanes_pairs(uint32_t ranks, uint32_t lanes) {
+// beside 0, and l - 1 beside l + 1. An all-reduce uses each pair both ways; in a reduce or
+// broadcast 1 and 2 are in front of 0 and also after it.
+static uint64_t lanes_pairs(int kind, uint32_t ranks, uint32_t lanes) {
+  uint32_t known = rondo_plan_is_rooted(kind) ? 1 : 3;
   if (lanes == 1)
     return 0;
-  return (lanes > 3 ? lanes - 3 : 0) + (lanes < ranks ? lanes - 1 : ranks - 2);
+  return (lanes > known ? lanes - known : 0) + (lanes < ranks ? lanes - 1 : ranks - 2);
+}
+
+// The same of the root's machine, if the root is rank 0: there lane l goes from 0 to l, then to 1.
+static uint64_t root_pairs(uint32_t ranks, uint32_t lanes) {
+  return lanes > 2 ? 3 * (lanes - 2) - (lanes == ranks) : 0;
+}
+
+// Of all machines, for one level inside them.
+static uint64_t all_pairs(const struct rondo_cost_query *q, uint32_t ranks, uint32_t lanes) {
+  uint64_t each = lanes_pairs(q->kind, ranks, lanes);
+  uint64_t first = rondo_plan_is_rooted(q->kind) ? root_pairs(ranks, lanes) : each;
+  return first + (query_machines(q) - 1) * each;
 }
 
 // To the leaders of a machine and back, and an all-reduce of the leaders of each lane. With a ring
@@ -257,8 +273,8 @@ static void two_levels_make(const struct rondo_cost_query *q, int algorithm,
   struct rondo_cost_query inner = *q, outer = *q;
   uint32_t machines = query_machines(q), lanes = query_lanes(q, algorithm);
   const struct rondo_cost_parts parts = {lanes, rings ? machines : 1,
-                                         rondo_plan_slots(q->kind, algorithm, q->nranks)};
-  const struct rondo_cost_parts whole = {1, 1, parts.slots};
+                                         rondo_plan_slots(q->kind, algorithm, q->nranks), false};
+  const struct rondo_cost_parts whole = {1, 1, parts.slots, false};
   levels->loops = loops_of(q->bytes, (uint64_t)lanes * parts.chunks * RONDO_COST_LOOP_BYTES);
   inner.bytes = divide_up(q->bytes, levels->loops);
   inner.nranks = inner.machine_ranks = query_ranks_per_machine(q);
@@ -278,17 +294,83 @@ static void two_levels_make(const struct rondo_cost_query *q, int algorithm,
   level_add(levels, &outer, rings ? RONDO_ALGORITHM_RING : RONDO_ALGORITHM_DOUBLING, &whole);
 }
 
+// A leader that is not the root adds up in scratch if it has several children: on another machine,
+// or on the root's machine, if there are several leaders.
+static bool rooted_has_scratch(const struct rondo_cost_query *q, int algorithm) {
+  uint32_t machines = query_machines(q), each = query_ranks_per_machine(q);
+  bool is_chain = rondo_plan_chains_inside(algorithm);
+  bool has_more = query_lanes(q, algorithm) > 1;
+  return q->kind == RONDO_REDUCE &&
+         (machines > (rondo_plan_rings_between(algorithm) || has_more ? 2 : 3) ||
+          (each > 2 && (!is_chain || has_more)));
+}
+
+// A reduce or broadcast, or the way of its first loop alone: the leaders of each lane, and the
+// ranks of a machine.
+static void rooted_levels_make(const struct rondo_cost_query *q, int algorithm, uint64_t bytes,
+                               struct levels *levels) {
+  bool is_chain = rondo_plan_chains_inside(algorithm);
+  bool rings = rondo_plan_rings_between(algorithm);
+  struct rondo_cost_query inner = *q, outer = *q;
+  uint32_t slots = rondo_plan_slots(q->kind, algorithm, q->nranks);
+  const struct rondo_cost_parts parts = {query_lanes(q, algorithm), 1, slots, true};
+  const struct rondo_cost_parts whole = {1, 1, slots, false};
+  inner.bytes = bytes;
+  inner.nranks = inner.machine_ranks = query_ranks_per_machine(q);
+  inner.machines = 1;
+  inner.link = q->inner;
+  outer.bytes = divide_up(bytes, parts.lanes);
+  outer.nranks = query_machines(q);
+  outer.machine_ranks = 1;
+  levels->overlap = true;
+  level_add(levels, &inner, is_chain ? RONDO_ALGORITHM_RING : RONDO_ALGORITHM_BINOMIAL, &parts);
+  level_add(levels, &outer, rings ? RONDO_ALGORITHM_RING : RONDO_ALGORITHM_BINOMIAL, &whole);
+  levels->of[0].form.scratch = 0;
+  levels->of[1].form.scratch =
+      rooted_has_scratch(q, algorithm) ? loop_bytes(levels->of[1].form.bytes) : 0;
+}
+
+// A way from the last rank of a machine to the first, then upwards to each.
+static uint64_t results_messages(uint32_t ranks) { return (uint64_t)ranks * (ranks - 1) / 2; }
+
+// An all-gather: a ring inside each machine, and then one of all ranks, which passes machine after
+// machine. A reduce-scatter: a ring of all ranks, and then results to each. A machine of one rank
+// has nothing inside.
+static void parts_levels_make(const struct rondo_cost_query *q, int algorithm,
+                              const struct rondo_cost_parts *parts, struct levels *levels) {
+  uint32_t n = q->nranks, machines = query_machines(q), each = query_ranks_per_machine(q);
+  uint32_t few = n / machines, larger = n % machines, alone = few == 1 ? machines - larger : 0;
+  bool reduces = rondo_plan_reduces(q->kind);
+  uint64_t results = (machines - larger) * results_messages(few);
+  struct level *l = &levels->of[levels->count++];
+  results += larger * results_messages(few + 1);
+  *l = (struct level){.q = *q, .algorithm = algorithm, .parts = *parts};
+  l->form.hops = n + each - (reduces ? 1 : 2);
+  l->form.steps = n - 1;
+  l->form.messages = (uint64_t)n * (n - 1) + (reduces ? results : 0);
+  l->form.connectors = n - alone + machines;
+  l->form.bytes = q->bytes;
+}
+
 // No levels: see rondo_plan_form_of.
 static void levels_make(const struct rondo_cost_query *q, int algorithm, struct levels *levels) {
   uint32_t machines = query_machines(q), most = query_ranks_per_machine(q);
-  const struct rondo_cost_parts whole = {1, 1, rondo_plan_slots(q->kind, algorithm, q->nranks)};
+  const struct rondo_cost_parts whole = {1, 1, rondo_plan_slots(q->kind, algorithm, q->nranks),
+                                         false};
   levels->count = 0;
   levels->loops = 1;
+  levels->overlap = false;
   if (q->nranks == 0 || !rondo_plan_exists(q->kind, algorithm, q->nranks))
     return;
   if (forms[algorithm])
     level_add(levels, q, algorithm, &whole);
-  else if (machines > 1 && most > 1 && q->nranks > machines)
+  else if (machines == 1 || most == 1 || q->nranks <= machines)
+    return;
+  else if (rondo_plan_is_rooted(q->kind))
+    rooted_levels_make(q, algorithm, q->bytes, levels);
+  else if (rondo_plan_has_parts(q->kind))
+    parts_levels_make(q, algorithm, &whole, levels);
+  else
     two_levels_make(q, algorithm, levels);
 }
 
@@ -305,11 +387,11 @@ bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
     bool is_inside = i + 1 < levels.count;
     uint64_t each = is_inside ? l->q.nranks - 1 : 1;
     uint64_t all = is_inside ? q->nranks - query_machines(q) : query_lanes(q, algorithm);
-    uint64_t more = is_inside ? lanes_pairs(l->q.nranks, query_lanes(q, algorithm)) : 0;
+    uint64_t more = is_inside ? all_pairs(q, l->q.nranks, query_lanes(q, algorithm)) : 0;
     form->hops += f->hops;
     form->steps += f->steps;
     form->messages += f->messages / each * all;
-    form->connectors += f->connectors / each * all + more * query_machines(q);
+    form->connectors += f->connectors / each * all + more;
     form->scratch += f->scratch;
     form->bytes = bytes > form->bytes ? bytes : form->bytes;
   }
@@ -447,11 +529,29 @@ static double level_time(const struct rondo_cost_model *model, const struct leve
   return work > chain ? work : chain;
 }
 
+// The first loop goes through all levels. Those that follow are as fast as the slowest level.
+static double overlap_time(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                           int algorithm, const struct levels *levels) {
+  struct levels first = {.loops = 1};
+  uint64_t most = (uint64_t)query_lanes(q, algorithm) * RONDO_COST_LOOP_BYTES;
+  double chain = 0, queue = 0;
+  rooted_levels_make(q, algorithm, divide_up(q->bytes, loops_of(q->bytes, most)), &first);
+  for (uint32_t i = 0; i < levels->count; i++) {
+    double one = level_time(model, &first.of[i]);
+    double more = level_time(model, &levels->of[i]) - one;
+    chain += one;
+    queue = more > queue ? more : queue;
+  }
+  return chain + queue;
+}
+
 double rondo_cost_predict(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
                           int algorithm) {
   struct levels levels;
   double time_ns = 0;
   levels_make(q, algorithm, &levels);
+  if (levels.overlap)
+    return overlap_time(model, q, algorithm, &levels);
   for (uint32_t i = 0; i < levels.count; i++)
     time_ns += level_time(model, &levels.of[i]);
   return levels.count > 0 ? time_ns * (double)levels.loops : -1;

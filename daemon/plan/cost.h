@@ -12,8 +12,9 @@
 // (cost_links.h). A model is measured by `rondo-info tune`; rondo_cost_defaults is the one that is
 // compiled in.
 //
-// An algorithm over two levels takes the sum of its parts for each loop: those inside a machine,
-// with the costs of the links there, and the one among the leaders of the machines.
+// An all-reduce over two levels takes the sum of its parts for each loop: those inside a machine,
+// with the costs of the links there, and the one among the leaders of the machines. Of a reduce or
+// broadcast only the first loop does; each that follows takes what the slower part takes.
 //
 // The choice is the candidate with the least time. All arithmetic is exact on all machines or IEEE
 // operations in a fixed order, so ranks with the same model and query choose the same. Pure.
@@ -140,7 +141,7 @@ struct rondo_plan_form {
 // levels and the ranks are on one machine, or each on its own: then it sends what another one does.
 // Reads kind, nranks, bytes, machines, machine_ranks and leaders of the query. A group of one rank
 // sends nothing. With several leaders the hops are about right, and the connectors are those of
-// machines with equal numbers of ranks.
+// machines with equal numbers of ranks, and of root 0.
 bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
                         struct rondo_plan_form *form);
 

@@ -11,6 +11,7 @@ struct net {
   uint32_t row;           // ranks of a machine whose positions follow each other
   uint32_t slots;         // of a connector
   uint32_t lanes, chunks; // messages in place of each
+  bool has_root;          // lanes begin or end at one rank, and loops follow each other
   double loops;           // that follow each other
   double bytes;           // of a chunk in a loop
 };
@@ -110,10 +111,24 @@ static double lanes_ns(const struct net *x) {
   return larger_of((lanes - 1) * busy_ns(&x->inside, x->bytes), late * turn / x->slots);
 }
 
+// What several lanes to or from a root take longer than one. Their chain has the hop between the
+// root and the leaders, too. A rank takes all lanes of a loop before the next loop, so a loop waits
+// until the lanes have passed all leaders. The schedule simulator shows how long; it was not
+// derived.
+static double rooted_lanes_ns(const struct net *x) {
+  double hop = hop_ns(&x->inside, x->bytes), busy = busy_ns(&x->inside, x->bytes);
+  double lanes = x->lanes;
+  double turn = larger_of((lanes - 1) * hop + busy, (lanes - 2) * hop + lanes * busy);
+  bool reduces = x->kind == RONDO_REDUCE;
+  return (reduces ? 2 : 1) * hop + (x->loops - 1) * turn * (reduces ? 1.4 : 1);
+}
+
 // The line of a reduce or broadcast: loops follow each other.
 static double line_ns(const struct net *x) {
   double outer = x->machines - 1, inner = x->n - 1 - outer;
   double chain = inner * hop_ns(&x->inside, x->bytes) + outer * hop_ns(&x->outside, x->bytes);
+  if (x->has_root && x->lanes > 1)
+    return chain + lanes_ns(x) + rooted_lanes_ns(x);
   double queue = inner > 0 ? loops_ns(x, &x->inside, busy_ns(&x->inside, x->bytes)) : 0;
   if (outer > 0)
     queue = larger_of(queue, loops_ns(x, &x->outside, busy_ns(&x->outside, x->bytes)));
@@ -130,6 +145,18 @@ static double ring_ns(const struct net *x) {
   double busy = queue_ns(x, far_link(x), x->bytes, x->n);
   double rounds = x->kind == RONDO_ALL_REDUCE ? 2 : 1;
   return x->loops * rounds * (x->n - 1) / x->n * larger_of(around, busy);
+}
+
+// An all-gather over two levels: a ring inside each machine, and then one of all ranks, in which
+// each machine begins with all its chunks (two_level.c). A reduce-scatter is about the reverse.
+static double parts_ns(const struct net *x) {
+  double inner = hop_ns(&x->inside, x->bytes), outer = hop_ns(&x->outside, x->bytes);
+  double first = larger_of(x->each * inner, queue_ns(x, &x->inside, x->bytes, x->each));
+  double machine = (x->each - 1) * inner, later = x->n - x->each - 1;
+  double around =
+      queue_ns(x, &x->outside, x->bytes, x->each - 1) + (x->machines - 1) * (outer + machine);
+  double busy = outer + queue_ns(x, &x->outside, x->bytes, later) + machine;
+  return x->loops * (first * (x->each - 1) / x->each + larger_of(around, busy));
 }
 
 // Each rank to all others: once, or twice. The ranks of a machine send to each other machine in the
@@ -318,17 +345,13 @@ static double one_shot_ns(const struct net *x) { return all_pairs_ns(x, 1); }
 
 typedef double links_form(const struct net *x);
 static links_form *const forms[RONDO_ALGORITHM_COUNT] = {
-    [RONDO_ALGORITHM_RING] = ring_ns,
-    [RONDO_ALGORITHM_TREE] = tree_ns,
-    [RONDO_ALGORITHM_DIRECT] = direct_ns,
-    [RONDO_ALGORITHM_DISSEMINATION] = dissemination_ns,
-    [RONDO_ALGORITHM_DOUBLING] = doubling_ns,
-    [RONDO_ALGORITHM_BINOMIAL] = binomial_ns,
-    [RONDO_ALGORITHM_HALVING] = halving_ns,
-    [RONDO_ALGORITHM_BRUCK] = bruck_ns,
-    [RONDO_ALGORITHM_TWO_SHOT] = two_shot_ns,
-    [RONDO_ALGORITHM_ONE_SHOT] = one_shot_ns,
-    [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_ns};
+    [RONDO_ALGORITHM_RING] = ring_ns,         [RONDO_ALGORITHM_TREE] = tree_ns,
+    [RONDO_ALGORITHM_DIRECT] = direct_ns,     [RONDO_ALGORITHM_DISSEMINATION] = dissemination_ns,
+    [RONDO_ALGORITHM_DOUBLING] = doubling_ns, [RONDO_ALGORITHM_BINOMIAL] = binomial_ns,
+    [RONDO_ALGORITHM_HALVING] = halving_ns,   [RONDO_ALGORITHM_BRUCK] = bruck_ns,
+    [RONDO_ALGORITHM_CHAIN_RING] = parts_ns,  [RONDO_ALGORITHM_TWO_SHOT] = two_shot_ns,
+    [RONDO_ALGORITHM_ONE_SHOT] = one_shot_ns, [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_ns,
+};
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return b ? a / b + (a % b > 0) : 0; }
 
@@ -355,6 +378,7 @@ double rondo_cost_links_time(const struct rondo_cost_model *model, const struct 
                   .slots = parts->slots,
                   .lanes = parts->lanes,
                   .chunks = parts->chunks,
+                  .has_root = parts->has_root,
                   .loops = loops ? (double)loops : 1};
   x.row = q->scattered && machines > 1 ? 1 : x.each;
   x.bytes = (double)bytes / x.loops;

@@ -20,10 +20,11 @@
 struct rondo_cost_parts {
   uint32_t lanes, chunks;
   uint32_t slots; // of a connector
+  bool has_root;  // of a reduce or broadcast over two levels
 };
 
 // The predicted time in nanoseconds of an algorithm that has a plan for the query, of at least two
-// ranks. Not for algorithms over two levels.
+// ranks. Of algorithms over two levels only that of an all-gather or reduce-scatter.
 double rondo_cost_links_time(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
                              int algorithm, const struct rondo_cost_parts *parts);
 

@@ -11,16 +11,6 @@ enum {
 
 // --------------------------------------------------------------------- ops ---
 
-// The index of a peer in a list, to which it is added if it is not there.
-static uint32_t peer_list(struct rondo_plan_peers *peers, uint32_t peer) {
-  uint32_t i = 0;
-  while (i < peers->count && peers->listed[i] != peer)
-    i++;
-  if (i == peers->count)
-    peers->listed[peers->count++] = peer;
-  return i;
-}
-
 // Appends an op for the `width` chunks from `first` on. The numbers of chunks and of the peer count
 // from `rank`, by up to n. The peer counts only where the primitive sends or receives.
 static void range_append(struct rondo_plan *plan, uint32_t rank, int primitive, uint32_t first,
@@ -34,9 +24,9 @@ static void range_append(struct rondo_plan *plan, uint32_t rank, int primitive, 
                                .first_chunk = (rank + first) % n,
                                .width = width};
   if (primitive & RONDO_PRIM_SEND)
-    op->send_peer = (uint16_t)peer_list(&plan->send, (rank + peer) % n);
+    op->send_peer = rondo_plan_peer_number(&plan->send, (rank + peer) % n);
   if (primitive & RONDO_PRIM_RECV)
-    op->recv_peer = (uint16_t)peer_list(&plan->recv, (rank + peer) % n);
+    op->recv_peer = rondo_plan_peer_number(&plan->recv, (rank + peer) % n);
 }
 
 // -------------------------------------------------------------------- halving ---
@@ -103,7 +93,7 @@ void rondo_plan_halving_all_reduce_build(const struct rondo_plan_request *reques
   struct rondo_plan_op *last = &plan->ops[plan->op_count - 1];
   uint32_t before = (request->rank + request->nranks - 1) % request->nranks;
   last->primitive |= RONDO_PRIM_SEND;
-  last->send_peer = (uint16_t)peer_list(&plan->send, before);
+  last->send_peer = rondo_plan_peer_number(&plan->send, before);
   gather_append(request, &h, plan);
 }
 

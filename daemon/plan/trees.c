@@ -106,16 +106,6 @@ static struct places places_of(const struct rondo_plan_request *q) {
 
 // -------------------------------------------------------------------- the ops ---
 
-// Returns the index of a peer in a list, to which it is added if it is not there.
-static uint16_t peer_index(struct rondo_plan_peers *peers, uint32_t position) {
-  uint32_t i = 0;
-  while (i < peers->count && peers->listed[i] != position)
-    i++;
-  if (i == peers->count)
-    peers->listed[peers->count++] = position;
-  return (uint16_t)i;
-}
-
 // Appends an op for the chunk of a tree. `to` and `from` are positions, and count where the
 // primitive sends or receives.
 static void op_append(struct rondo_plan *plan, int primitive, uint32_t tree, uint32_t to,
@@ -128,9 +118,9 @@ static void op_append(struct rondo_plan *plan, int primitive, uint32_t tree, uin
                                .first_chunk = tree,
                                .width = 1};
   if (primitive & SEND)
-    op->send_peer = peer_index(&plan->send, to);
+    op->send_peer = rondo_plan_peer_number(&plan->send, to);
   if (primitive & RECV)
-    op->recv_peer = peer_index(&plan->recv, from);
+    op->recv_peer = rondo_plan_peer_number(&plan->recv, from);
 }
 
 // Adds what the children send to the rank's own chunk, and sends the sum to the parent. `scratch`:
@@ -223,7 +213,7 @@ void rondo_plan_binomial_reduce_build(const struct rondo_plan_request *request,
   if (count <= 1)
     last = index == 0 ? RECV_REDUCE_COPY | RONDO_PRIM_FINAL : count ? RECV_REDUCE_SEND : SEND;
   for (uint32_t k = 0; k < count; k++)
-    peer_index(&plan->recv, (root + index + (1u << k)) % n);
+    rondo_plan_peer_number(&plan->recv, (root + index + (1u << k)) % n);
   if (count > 1)
     op_append(plan, first, 0, 0, plan->recv.listed[0]);
   if (count > 2) {

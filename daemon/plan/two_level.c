@@ -14,6 +14,10 @@ enum {
   RECV_REDUCE_RESULT = RECV_REDUCE_COPY | RONDO_PRIM_RESULT
 };
 
+bool rondo_plan_has_two_levels(int algorithm) {
+  return rondo_plan_rings_between(algorithm) || rondo_plan_doubles_between(algorithm);
+}
+
 bool rondo_plan_rings_between(int algorithm) {
   return algorithm == RONDO_ALGORITHM_CHAIN_RING || algorithm == RONDO_ALGORITHM_BINOMIAL_RING;
 }
@@ -289,6 +293,100 @@ static void chains_build(const struct member *m) {
   if (m->local < lane.count)
     leader_build(m, m->local, lane.count, m->count > 1 ? RONDO_PRIM_RESULT : 0);
   chains_add(m, &lane, false);
+}
+
+// ------------------------------------------------------------------ all-gather ---
+
+// Appends an op that takes places `at` downwards. Nothing if it would repeat 0 times.
+static void places_add(const struct member *m, int primitive, uint32_t repeat, uint32_t at,
+                       uint32_t send, uint32_t recv) {
+  const struct lane all = {m->plan, 0, 1};
+  op_add(&all, primitive, repeat, at % m->q->nranks, send, recv);
+}
+
+// The number of the rank at a place among the peers of one direction.
+static uint32_t one_way_peer(const struct member *m, struct rondo_plan_peers *peers,
+                             uint32_t place) {
+  return rondo_plan_peer_number(peers, rondo_plan_topology_at(m->q->topology, place));
+}
+
+// A ring of the ranks of the machine. The places that it takes go round the end of the machine's.
+static void inner_gather_add(const struct member *m) {
+  uint32_t own = m->local, count = m->count;
+  uint32_t next = one_way_peer(m, &m->plan->send, m->first + (own + 1) % count);
+  uint32_t before = one_way_peer(m, &m->plan->recv, m->first + (own + count - 1) % count);
+  uint32_t down = own + 1 < count ? own : count - 2; // passed on, before the end comes
+  places_add(m, RONDO_PRIM_COPY | SEND | RONDO_PRIM_IN_BASE, 1, m->first + own, next, 0);
+  places_add(m, RECV_COPY_SEND, down, m->first + own + m->q->nranks - 1, next, before);
+  places_add(m, RECV_COPY_SEND, count - 2 - down, m->first + count - 1, next, before);
+  places_add(m, RECV_COPY, 1, m->first + (own + 1) % count, 0, before);
+}
+
+// The ranks of a machine first gather among themselves. Then all ranks are a ring, in which the
+// last rank of each machine begins with the chunks of its machine, and passes on all others but
+// those of the next machine.
+void rondo_plan_two_level_gather_build(const struct rondo_plan_request *request,
+                                       struct rondo_plan *plan) {
+  const struct member m = member_of(request, plan);
+  const struct rondo_plan_topology *t = request->topology;
+  uint32_t n = request->nranks, others = n - m.count, end = m.first + m.count;
+  bool is_last = m.local + 1 == m.count;
+  plan->by_place = t && t->order;
+  if (m.count > 1)
+    inner_gather_add(&m);
+  if (m.machines == 1)
+    return;
+  uint32_t send = one_way_peer(&m, &plan->send, is_last ? end % n : m.first + m.local + 1);
+  uint32_t recv = one_way_peer(&m, &plan->recv, (m.first + m.local + n - 1) % n);
+  uint32_t kept = is_last ? t->machines[(m.machine + 1) % m.machines].rank_count : 0;
+  if (is_last && m.count > 1)
+    places_add(&m, SEND_RESULT, m.count, end - 1, send, 0);
+  else if (is_last)
+    places_add(&m, RONDO_PRIM_COPY | SEND | RONDO_PRIM_IN_BASE, 1, m.first, send, 0);
+  places_add(&m, RECV_COPY_SEND, others - kept, m.first + n - 1, send, recv);
+  places_add(&m, RECV_COPY, kept, end + kept - 1, 0, recv);
+}
+
+// ------------------------------------------------------------ reduce-scatter ---
+
+// Hands results on to the ranks of the machine, from the last rank to the first, then upwards. All
+// but the last rank take their own one last.
+static void results_add(const struct member *m, uint32_t after) {
+  uint32_t last = m->count - 1, local = m->local;
+  uint32_t before = m->first + (local + last) % m->count;
+  uint32_t recv = one_way_peer(m, &m->plan->recv, before);
+  uint32_t send = local + 1 < last ? after : 0;
+  places_add(m, RONDO_PRIM_RECV | SEND, last - 1 - local, m->first + last - 1, send, recv);
+  places_add(m, RECV_COPY | RONDO_PRIM_OUT_BASE, 1, m->first + local, 0, recv);
+}
+
+// Sums of the chunks of each machine begin on the first rank of the next machine and go through all
+// ranks. The last rank of the machine to which they belong finishes them, and hands them on.
+void rondo_plan_two_level_scatter_build(const struct rondo_plan_request *request,
+                                        struct rondo_plan *plan) {
+  const struct member m = member_of(request, plan);
+  const struct rondo_plan_topology *t = request->topology;
+  uint32_t n = request->nranks, end = m.first + m.count, down = m.first + n - 1, begun = 0;
+  bool is_last = m.local + 1 == m.count;
+  int ends = RECV_REDUCE_COPY | RONDO_PRIM_OUT_BASE | RONDO_PRIM_FINAL;
+  plan->by_place = t && t->order;
+  if (m.local == 0)
+    begun = t ? t->machines[(m.machine + m.machines - 1) % m.machines].rank_count : n;
+  uint32_t send = 0, recv = 0, passed = is_last ? n - m.count : n;
+  if (!is_last || m.machines > 1)
+    send = one_way_peer(&m, &plan->send, is_last ? end % n : m.first + m.local + 1);
+  if (begun < n)
+    recv = one_way_peer(&m, &plan->recv, (m.first + m.local + n - 1) % n);
+  places_add(&m, SEND, begun, down, send, 0);
+  places_add(&m, RECV_REDUCE_SEND, passed - begun, down + n - begun, send, recv);
+  if (!is_last) {
+    results_add(&m, send);
+    return;
+  }
+  places_add(&m, ends, 1, end - 1, 0, recv);
+  if (m.count > 1)
+    places_add(&m, RECV_REDUCE_SEND | RONDO_PRIM_FINAL, m.count - 1, end - 2,
+               one_way_peer(&m, &plan->send, m.first), recv);
 }
 
 void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {

@@ -1,15 +1,18 @@
-// All-reduce over two levels: the ranks of each machine to one of them, its leader; all leaders
-// among themselves; and back. Only leaders send to other machines, each as few bytes as possible.
-// With chains inside machines there may be several leaders of a machine
-// (rondo_plan_topology_leaders). Each has its part of the chunks, a *lane*.
-// The algorithms inside machines and between them are chosen independently.
+// Plans over two levels. All-reduce: the ranks of each machine to one of them, its leader; all
+// leaders among themselves; and back. Only leaders send to other machines, each as few bytes as
+// possible. A broadcast is the way back from the root, which is the leader of its machine, and a
+// reduce the way there. In an all-gather the ranks of a machine first gather among themselves. With
+// chains inside machines there may be several leaders of a machine (rondo_plan_topology_leaders).
+// Each has its part of the chunks, a *lane*. The algorithms inside machines and between them are
+// chosen independently.
 #ifndef RONDO_DAEMON_PLAN_TWO_LEVEL_H
 #define RONDO_DAEMON_PLAN_TWO_LEVEL_H
 
 #include "daemon/plan/build.h"
 
-// True for the algorithms with a ring, or with recursive doubling, between the machines; and for
-// those with a chain inside them, and not a binomial tree.
+// True for the algorithms over two levels; for those with a ring, or with recursive doubling,
+// between the machines; and for those with a chain inside them, and not a binomial tree.
+bool rondo_plan_has_two_levels(int algorithm);
 bool rondo_plan_rings_between(int algorithm);
 bool rondo_plan_doubles_between(int algorithm);
 bool rondo_plan_chains_inside(int algorithm);
@@ -43,8 +46,14 @@ void rondo_plan_ring_append(const struct rondo_plan_circle *circle, int kind, in
 void rondo_plan_doubling_append(const struct rondo_plan_circle *circle, int result,
                                 struct rondo_plan *plan);
 
-// The builder. `chunk_count` of the plan is set: for each lane that of the machines with a ring,
-// else 1.
+// The builders. `chunk_count` of the plan is set: of an all-reduce for each lane that of the
+// machines with a ring, else 1; of a reduce or broadcast 1 for each lane.
 void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct rondo_plan *plan);
+void rondo_plan_two_level_rooted_build(const struct rondo_plan_request *request,
+                                       struct rondo_plan *plan);
+void rondo_plan_two_level_gather_build(const struct rondo_plan_request *request,
+                                       struct rondo_plan *plan);
+void rondo_plan_two_level_scatter_build(const struct rondo_plan_request *request,
+                                        struct rondo_plan *plan);
 
 #endif // RONDO_DAEMON_PLAN_TWO_LEVEL_H

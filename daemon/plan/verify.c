@@ -734,9 +734,18 @@ static bool step_is_absent(const struct machine *m, const struct step *step) {
   return m->what->pair_loops && m->members[rank].loop >= pair_loops(m->what, from, to);
 }
 
+// Whether a chunk that is only passed on is the one of the op, which says how many elements it has.
+static bool passed_check(const struct machine *m, const struct step *step) {
+  const unsigned moves = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY;
+  if ((step->op->primitive & moves) != RONDO_PRIM_RECV || is_exchange(m->what) ||
+      m->what->kind == RONDO_BARRIER || step->value.chunk == step->at.chunk)
+    return true;
+  return rondo_plan_verify_fault(m->report, step->at, "passes on chunk %u", step->value.chunk);
+}
+
 // Executes the op for the chunk of the step.
 static bool chunk_step(const struct machine *m, struct step *step) {
-  if (!value_compute(m, step))
+  if (!value_compute(m, step) || !passed_check(m, step))
     return false;
   bool to_scratch = step->op->primitive & RONDO_PRIM_OUT_SCRATCH;
   if ((step->op->primitive & RONDO_PRIM_COPY) &&

@@ -80,7 +80,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.slot_count =
       or_default(limits->slot_count, rondo_plan_slots(desc->kind, shape.algorithm, nranks));
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
-  if (rondo_plan_is_by_value(shape.algorithm))
+  if (rondo_plan_is_by_value(desc->kind, shape.algorithm))
     shape.reference_bytes = RONDO_REFERENCES_NONE;
   shape.first_sequence = limits->first_sequence;
   shape.is_mapped = limits->is_mapped;

@@ -219,6 +219,38 @@ def check_machines():
         assert ops[0]["from"] == [peer], ops
 
 
+def check_machines_of_other_kinds():
+    """Over two levels each byte enters each other machine once, wherever the ranks are."""
+    names = ("chain+ring", "binomial+ring", "chain+doubling", "binomial+doubling")
+    for machines, each in ((2, 2), (3, 2), (4, 4), (8, 3)):
+        ranks, size = machines * each, 6400
+        for options in ((), ("--in-turn",)):
+            place = (ranks, size, "--machines", machines, *options)
+            for kind, algorithm in (*((kind, name) for kind in ("broadcast", "reduce")
+                                      for name in names), ("all_gather", "chain+ring"),
+                                    ("reduce_scatter", "chain+ring")):
+                found = plan(kind, *place, "--algo", algorithm)
+                assert found["algorithm"] == algorithm and found["verified"] is True, found
+                cost = found["cost"]
+                said = next(c for c in found["candidates"] if c["algorithm"] == algorithm)
+                for figure in ("dependent_hops", "machine_bytes"):
+                    assert cost[figure] == said[figure], (kind, algorithm, figure, found)
+                times = (ranks - each if kind in ("all_gather", "reduce_scatter") else
+                         (machines - 1).bit_length() if (kind, algorithm.split("+")[1]) ==
+                         ("broadcast", "doubling") else 1)
+                assert cost["machine_bytes"] == times * size, (kind, algorithm, cost)
+            for kind in ("all_gather", "reduce_scatter"):
+                ring = plan(kind, *place, "--algo", "ring")["cost"]["machine_bytes"]
+                assert ring == (ranks - 1) * size, ring
+    # Two leaders a machine, each with half of the elements.
+    for kind in ("broadcast", "reduce"):
+        for root in (0, 1, 3, 6):
+            place = (16, "1M", "--machines", 4, "--algo", "chain+ring", "--root", root)
+            one, two = plan(kind, *place), plan(kind, *place, "--ports", 2)
+            assert two["verified"] is True, two
+            assert two["cost"]["machine_bytes"] == one["cost"]["machine_bytes"], two
+
+
 def check_refusals():
     for wanted, arguments in [
         ("'sum' is no kind of collective: all_reduce, ", ("sum", 2, 8)),
@@ -239,6 +271,8 @@ def check_refusals():
         ("--link says how ranks of one machine reach each other: not network with --machines",
          ("all_reduce", 4, 8, "--machines", 2, "--link", "network")),
         ("reduce has no algorithm 'doubling'", ("reduce", 4, 8, "--algo", "doubling")),
+        ("all_gather has no algorithm 'binomial+ring'",
+         ("all_gather", 4, 8, "--algo", "binomial+ring")),
         ("all_reduce has no algorithm 'best'", ("all_reduce", 4, 8, "--algo", "best")),
     ]:
         done = run(*arguments, status=2)
@@ -254,4 +288,5 @@ check_hops()
 check_algorithms()
 check_ops()
 check_machines()
+check_machines_of_other_kinds()
 check_refusals()

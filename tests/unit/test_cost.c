@@ -15,10 +15,6 @@
 #include "rondo/status.h"
 #include "rondo/types.h"
 
-static bool has_two_levels(int algorithm) {
-  return rondo_plan_rings_between(algorithm) || rondo_plan_doubles_between(algorithm);
-}
-
 // What the plans of all ranks send, and to how many peers.
 static void plans_count(int kind, int algorithm, uint32_t n,
                         const struct rondo_plan_topology *topology, struct rondo_plan_form *sum) {
@@ -49,6 +45,8 @@ static void form_check(const struct rondo_cost_query *q, int algorithm,
     assert_int_equal(form.scratch, q->bytes * sum.scratch);
   if (algorithm == RONDO_ALGORITHM_DOUBLE_TREE)
     assert_int_equal(form.scratch, q->bytes / 2 * sum.scratch);
+  if (rondo_plan_has_two_levels(algorithm) && sum.scratch)
+    assert_int_equal(form.scratch, form.bytes * sum.scratch);
   assert_in_range(form.steps, 1, form.hops);
 }
 
@@ -60,7 +58,8 @@ static void forms_agree_with_the_plans(void **state) {
       for (uint32_t n = 2; n <= (kind == RONDO_SEND_RECV ? 2 : 70); n++) {
         const struct rondo_cost_query q = {.kind = kind, .nranks = n, .bytes = 1000};
         struct rondo_plan_form form;
-        bool exists = rondo_plan_exists(kind, algorithm, n) && !has_two_levels(algorithm);
+        bool exists =
+            rondo_plan_exists(kind, algorithm, n) && !rondo_plan_has_two_levels(algorithm);
         assert_int_equal(rondo_plan_form_of(&q, algorithm, &form), exists);
         if (exists)
           form_check(&q, algorithm, NULL);
@@ -79,12 +78,13 @@ static void forms_of_several_leaders_agree_with_the_plans(void **state) {
           locations[i] = (struct rondo_plan_location){i / each, i, 1, leaders};
         struct rondo_plan_topology *t = rondo_plan_topology_create(locations, n);
         assert_non_null(t);
-        struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE, .nranks = n, .bytes = 100000};
+        struct rondo_cost_query q = {.nranks = n, .bytes = 100000};
         rondo_cost_query_place(&q, t);
         assert_int_equal(q.leaders, leaders);
-        for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
-          if (has_two_levels(algorithm))
-            form_check(&q, algorithm, t);
+        for (q.kind = 0; q.kind < RONDO_KIND_COUNT; q.kind++)
+          for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
+            if (rondo_plan_has_two_levels(algorithm) && rondo_plan_exists(q.kind, algorithm, n))
+              form_check(&q, algorithm, t);
         rondo_plan_topology_destroy(t);
       }
 }
@@ -99,11 +99,13 @@ static void forms_of_two_levels_agree_with_the_plans(void **state) {
         locations[i] = (struct rondo_plan_location){.machine = i % machines, .process = i};
       struct rondo_plan_topology *t = rondo_plan_topology_create(locations, n);
       assert_non_null(t);
-      struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE, .nranks = n, .bytes = 1000};
+      struct rondo_cost_query q = {.nranks = n, .bytes = 1000};
       rondo_cost_query_place(&q, t);
-      for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
+      for (int i = 0; i < RONDO_KIND_COUNT * RONDO_ALGORITHM_COUNT; i++) {
         struct rondo_plan_form form;
-        if (!has_two_levels(algorithm))
+        int algorithm = i % RONDO_ALGORITHM_COUNT;
+        q.kind = i / RONDO_ALGORITHM_COUNT;
+        if (!rondo_plan_has_two_levels(algorithm) || !rondo_plan_exists(q.kind, algorithm, n))
           continue;
         bool exists = machines > 1 && machines < n;
         assert_int_equal(rondo_plan_form_of(&q, algorithm, &form), exists);
@@ -324,6 +326,29 @@ static void loops_wait_for_slots(void **state) {
   assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_RING), 8 * 1020 + 10 * 2020);
 }
 
+// Of a broadcast over two levels, too: the first loop goes through both, 3 hops between machines
+// and 2 inside, and the others follow as the links between machines take them. In an all-gather 8
+// further chunks come to a machine, four in each round trip, after 2 hops inside, and go through
+// it.
+static void loops_go_through_both_levels(void **state) {
+  (void)state;
+  const struct rondo_cost_model m = links_model();
+  struct rondo_cost_query q = {.kind = RONDO_BROADCAST,
+                               .nranks = 12,
+                               .bytes = 41u << 18,
+                               .link = RONDO_COST_NETWORK,
+                               .machines = 4,
+                               .machine_ranks = 3};
+  double inner = 20 + (1 << 18), outer = 100 + 5.0 * (1 << 18);
+  assert_near(rondo_cost_predict(&m, &q, RONDO_ALGORITHM_CHAIN_RING),
+              2 * (1000 + inner) + 3 * (5000 + outer) + 40 * outer);
+  assert_near(links_time(RONDO_BROADCAST, RONDO_ALGORITHM_CHAIN_DOUBLING, 4, 3, 1),
+              2 * 1120 + 2 * 5600);
+  assert_near(links_time(RONDO_REDUCE, RONDO_ALGORITHM_CHAIN_RING, 4, 3, 1), 2 * 1120 + 3 * 5600);
+  assert_near(links_time(RONDO_ALL_GATHER, RONDO_ALGORITHM_CHAIN_RING, 4, 3, 1),
+              2 * 1120 + 5600 + 2 * 10600 + 2 * 1120);
+}
+
 // Small all-reduces go between machines in log2 N hops, large ones with the least bytes.
 static void several_machines_are_chosen_two_levels(void **state) {
   (void)state;
@@ -333,6 +358,15 @@ static void several_machines_are_chosen_two_levels(void **state) {
     assert_true(rondo_plan_doubles_between(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
     q.bytes = 64u << 20;
     assert_true(rondo_plan_rings_between(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
+    for (q.kind = RONDO_ALL_GATHER; q.kind <= RONDO_REDUCE_SCATTER; q.kind++)
+      assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm,
+                       RONDO_ALGORITHM_CHAIN_RING);
+    q.kind = RONDO_BROADCAST;
+    q.bytes = 8;
+    q.scattered = true; // else the binomial tree has the same messages
+    assert_true(rondo_plan_has_two_levels(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
+    q.kind = RONDO_ALL_REDUCE;
+    q.scattered = false;
   }
 }
 
@@ -592,6 +626,7 @@ int main(void) {
       cmocka_unit_test(ranks_of_a_machine_share_its_ports),
       cmocka_unit_test(scattered_ranks_leave_their_machine),
       cmocka_unit_test(loops_wait_for_slots),
+      cmocka_unit_test(loops_go_through_both_levels),
       cmocka_unit_test(several_machines_are_chosen_two_levels),
       cmocka_unit_test(time_is_the_chain_where_each_rank_has_a_core),
       cmocka_unit_test(time_is_the_work_where_ranks_share_cores),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "daemon/plan/build.h"
+#include "daemon/plan/two_level.h"
 #include "daemon/plan/verify.h"
 #include "rondo/status.h"
 #include "rondo/types.h"
@@ -33,10 +34,12 @@ enum {
 };
 
 static struct rondo_plan plans[MORE_RANKS];
-static bool keeps_sums; // of the plans to build
+// Of the plans to build.
+static bool keeps_sums;
+static struct rondo_plan_topology *topology;
 
 static struct rondo_plan_verify_case case_of(int kind, uint32_t n, uint32_t root) {
-  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL, 0, NULL};
+  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL, 0, topology};
 }
 
 // Plans of `n` ranks that the verifier accepts, for a test to spoil.
@@ -44,7 +47,7 @@ static struct rondo_plan_verify_case good(int kind, int algorithm, uint32_t n) {
   struct rondo_plan_verify_case what = case_of(kind, n, 1);
   struct rondo_plan_verify_report report;
   for (uint32_t rank = 0; rank < n; rank++) {
-    struct rondo_plan_request request = {kind, algorithm, rank, n, what.root, keeps_sums, NULL};
+    struct rondo_plan_request request = {kind, algorithm, rank, n, what.root, keeps_sums, topology};
     assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
   }
   assert_int_equal(rondo_plan_verify(&what, &report), RONDO_SUCCESS);
@@ -857,7 +860,7 @@ static unsigned op_changes_refuse(const struct rondo_plan_verify_case *what,
 
 static unsigned changes_refuse(int kind, int algorithm, uint32_t n) {
   unsigned refused = 0;
-  struct rondo_plan_request request = {kind, algorithm, 0, n, 1, keeps_sums, NULL};
+  struct rondo_plan_request request = {kind, algorithm, 0, n, 1, keeps_sums, topology};
   if (rondo_plan_build(&request, &plans[0]) == RONDO_ERR_UNSUPPORTED)
     return 0;
   struct rondo_plan_verify_case what = good(kind, algorithm, n);
@@ -866,6 +869,27 @@ static unsigned changes_refuse(int kind, int algorithm, uint32_t n) {
       refused += op_changes_refuse(&what, &plans[rank].ops[i]);
   }
   return refused;
+}
+
+// Plans over two levels of machines with one to three ranks, placed in turn; and with two leaders.
+static void refuses_every_change_of_one_field_between_machines(void **state) {
+  (void)state;
+  static const uint32_t places[][7] = {{0, 1, 2, 0, 1, 0}, {0, 1, 2, 0, 1, 2, 2}};
+  for (uint32_t leaders = 1; leaders <= 2; leaders++) {
+    uint32_t n = 5 + leaders;
+    struct rondo_plan_location at[7];
+    for (uint32_t i = 0; i < n; i++)
+      at[i] = (struct rondo_plan_location){places[leaders - 1][i], i, 1, leaders};
+    topology = rondo_plan_topology_create(at, n);
+    assert_non_null(topology);
+    assert_int_equal(topology->leaders, leaders);
+    for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
+      for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
+        if (rondo_plan_has_two_levels(algorithm) && rondo_plan_exists(kind, algorithm, n))
+          assert_true(changes_refuse(kind, algorithm, n) > 30);
+    rondo_plan_topology_destroy(topology);
+    topology = NULL;
+  }
 }
 
 static void refuses_every_change_of_one_field_of_one_op(void **state) {
@@ -963,6 +987,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refuses_malformed_walks),
     cmocka_unit_test(names_the_place_of_the_fault),
     cmocka_unit_test(refuses_every_change_of_one_field_of_one_op),
+    cmocka_unit_test(refuses_every_change_of_one_field_between_machines),
 };
 
 int main(void) { return cmocka_run_group_tests_name("plan_mutation", tests, NULL, NULL); }

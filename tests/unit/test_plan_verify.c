@@ -547,19 +547,92 @@ static uint32_t chunks_leaving(uint32_t n, uint32_t machine) {
   return count;
 }
 
-// Ranks of a machine that send to others.
-static uint32_t leaders_of(uint32_t n, uint32_t machine) {
+// The same of bytes that come to a machine.
+static uint32_t chunks_entering(uint32_t n, uint32_t machine) {
   uint32_t count = 0;
   for (uint32_t rank = 0; rank < n; rank++) {
-    bool leads = false;
-    if (rondo_plan_topology_machine_of(topology, rank) != machine)
+    const struct rondo_plan *plan = &plans[rank];
+    if (rondo_plan_topology_machine_of(topology, rank) == machine)
       continue;
-    for (uint32_t i = 0; i < plans[rank].send.count; i++)
-      leads |= rondo_plan_topology_machine_of(
-                   topology, rondo_plan_peer(&plans[rank], &plans[rank].send, i)) != machine;
-    count += leads;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+      const struct rondo_plan_op *op = &plan->ops[i];
+      if (op->primitive & RONDO_PRIM_SEND &&
+          rondo_plan_topology_machine_of(
+              topology, rondo_plan_peer(plan, &plan->send, op->send_peer)) == machine)
+        count += op->repeat;
+    }
   }
   return count;
+}
+
+static bool peers_leave(const struct rondo_plan *plan, const struct rondo_plan_peers *peers,
+                        uint32_t machine) {
+  bool leave = false;
+  for (uint32_t i = 0; i < peers->count; i++)
+    leave |= rondo_plan_topology_machine_of(topology, rondo_plan_peer(plan, peers, i)) != machine;
+  return leave;
+}
+
+// Ranks of a machine that send to others, or receive from them.
+static uint32_t leaders_of(uint32_t n, uint32_t machine) {
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < n; rank++)
+    if (rondo_plan_topology_machine_of(topology, rank) == machine)
+      count += peers_leave(&plans[rank], &plans[rank].send, machine) ||
+               peers_leave(&plans[rank], &plans[rank].recv, machine);
+  return count;
+}
+
+// Of many groups: with the least slots, in place and out of place, the latter in a random order.
+static void group_prove_once(int kind, int algorithm, uint32_t n, uint32_t root) {
+  uint32_t loops = n <= THOROUGH_MAX ? LOOPS : 2;
+  struct rondo_plan_verify_case what = {kind,     n,     root, 0, loops,   0,
+                                        root + 1, plans, NULL, 0, topology};
+  what.slots = rondo_plan_least_slots(kind, algorithm, n);
+  plans_build(kind, algorithm, n, root);
+  for (; what.in_place <= 1; what.in_place++, what.seed = 0)
+    assert_proved(&what, rondo_plan_algorithm_name(algorithm));
+}
+
+// Proves the plans of a reduce or broadcast over two levels. Each byte enters each machine once,
+// but not that of the root; in a reduce it leaves each once.
+static void two_level_rooted_prove(int kind, int algorithm, uint32_t n, uint32_t root) {
+  uint32_t machines = topology->machine_count;
+  uint32_t lanes = rondo_plan_chains_inside(algorithm) ? topology->leaders : 1;
+  group_prove_once(kind, algorithm, n, root);
+  for (uint32_t m = 0; m < machines && n > 1; m++) {
+    bool has_root = rondo_plan_topology_machine_of(topology, root) == m;
+    uint32_t chunks = kind == RONDO_BROADCAST ? chunks_entering(n, m) : chunks_leaving(n, m);
+    assert_int_equal(chunks, has_root ? 0 : lanes);
+    assert_int_equal(leaders_of(n, m), machines == 1 ? 0 : lanes);
+  }
+}
+
+// Each root of few ranks; of more the ends, and one that moves with their number.
+static void two_level_roots_prove(int algorithm, uint32_t n) {
+  for (uint32_t root = 0; root < n; root++)
+    if (n <= ALL_ROOTS_MAX / 2 || root == 0 || root == n - 1 || root == n * 5 % 7) {
+      two_level_rooted_prove(RONDO_BROADCAST, algorithm, n, root);
+      two_level_rooted_prove(RONDO_REDUCE, algorithm, n, root);
+    }
+}
+
+// Each machine gets the parts of the others once, through one connector.
+static void two_level_gather_prove(uint32_t n) {
+  uint32_t machines = topology->machine_count;
+  group_prove_once(RONDO_ALL_GATHER, RONDO_ALGORITHM_CHAIN_RING, n, 0);
+  assert_int_equal(links_between_machines(n), machines > 1 ? machines : 0);
+  for (uint32_t m = 0; m < machines && machines > 1; m++)
+    assert_int_equal(chunks_entering(n, m), n - topology->machines[m].rank_count);
+}
+
+// Each machine sends one sum of each part of the others.
+static void two_level_scatter_prove(uint32_t n) {
+  uint32_t machines = topology->machine_count;
+  group_prove_once(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_CHAIN_RING, n, 0);
+  assert_int_equal(links_between_machines(n), machines > 1 ? machines : 0);
+  for (uint32_t m = 0; m < machines && machines > 1; m++)
+    assert_int_equal(chunks_leaving(n, m), n - topology->machines[m].rank_count);
 }
 
 // Proves the two-level plans of `n` ranks on the machines `on`, of which each has `ports`.
@@ -580,7 +653,10 @@ static void two_level_prove(const uint32_t *on, uint32_t n, uint32_t ports) {
         assert_int_equal(chunks_leaving(n, m),
                          2 * (machines - 1) * (is_chain ? topology->leaders : 1));
     }
+    two_level_roots_prove(two_level[k], n);
   }
+  two_level_gather_prove(n);
+  two_level_scatter_prove(n);
   rondo_plan_topology_destroy(topology);
   topology = NULL;
 }
@@ -647,13 +723,18 @@ static void two_level_fits_the_largest_groups(void **state) {
     at[i] = (struct rondo_plan_location){.machine = i <= n / 2 ? 0 : i, .process = i};
   topology = rondo_plan_topology_create(at, n);
   assert_non_null(topology);
-  for (size_t k = 0; k < sizeof two_level / sizeof *two_level; k++) {
-    struct rondo_plan_request request = {RONDO_ALL_REDUCE, two_level[k], 0, n, 0, false, topology};
-    assert_int_equal(rondo_plan_build(&request, &plans[0]), RONDO_SUCCESS);
-    assert_in_range(plans[0].recv.count, 1, RONDO_PLAN_LISTED_PEERS);
-    assert_in_range(plans[0].op_count, 5, RONDO_PLAN_MAX_OPS);
+  static const int kinds[] = {RONDO_ALL_REDUCE, RONDO_REDUCE, RONDO_BROADCAST};
+  for (size_t k = 0; k < 3 * sizeof two_level / sizeof *two_level; k++) {
+    struct rondo_plan_request request = {kinds[k % 3], two_level[k / 3], 0, n, 0, false, topology};
+    assert_int_equal(rondo_plan_build(&request, &plans[k % 3]), RONDO_SUCCESS);
+    assert_in_range(plans[k % 3].send.count + plans[k % 3].recv.count, 2,
+                    2 * RONDO_PLAN_LISTED_PEERS);
+    assert_in_range(plans[k % 3].op_count, 2, RONDO_PLAN_MAX_OPS);
   }
-  assert_int_equal(plans[0].recv.count, 33); // binomial + doubling: 17 children, 16 rounds
+  // The last algorithm, binomial + doubling: 17 children, and 16 rounds or machines.
+  assert_int_equal(plans[0].recv.count, 33);
+  assert_int_equal(plans[1].recv.count, 33);
+  assert_int_equal(plans[2].send.count, 33);
   rondo_plan_topology_destroy(topology);
   topology = NULL;
   free(at);
