@@ -9,9 +9,11 @@
 //
 // RONDO_DELAYED(publish or consume, endpoint): true if the schedule simulator (sim/schedule, built
 // with RONDO_SIMULATE) makes the slot or the credit visible itself, when it arrives in virtual
-// time. RONDO_LOSES_NO_FLAG: 1 there, because one thread runs all blocks and sets the ready flag of
-// each collective whose wait has ended. RONDO_FINDS_NOTHING(block): true if it knows that a look
-// round would find nothing, and has done what the round would do.
+// time. RONDO_ONE_THREAD: 1 there, because one thread runs all blocks: it sets the ready flag of
+// each collective whose wait has ended, so none gets lost, and nothing needs to be atomic.
+// RONDO_STORE_READY(block, index, bits) and RONDO_TAKE_FLAGS(block) do there what their callers do
+// elsewhere. RONDO_LOOK_ROUND(block): the place that a look round would find, or RONDO_NOWHERE,
+// after doing what the round would do; or RONDO_NOT_LOOKED, and the block looks.
 #ifndef RONDO_BASE_EXPLORE_H
 #define RONDO_BASE_EXPLORE_H
 
@@ -132,21 +134,28 @@ static __device__ __forceinline__ int rondo_fault_in_text(void) {
 #if defined(RONDO_SIMULATE)
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct rondo_block;
 struct rondo_endpoint;
 bool rondo_simulate_publish(const struct rondo_endpoint *e);
 bool rondo_simulate_consume(const struct rondo_endpoint *e);
-bool rondo_simulate_finds_nothing(struct rondo_block *b);
+uint32_t rondo_simulate_look_round(struct rondo_block *b);
+void rondo_simulate_store_ready(struct rondo_block *b, uint32_t index, uint8_t bits);
+bool rondo_simulate_take_flags(struct rondo_block *b);
 
 #define RONDO_DELAYED(act, endpoint) rondo_simulate_##act(endpoint)
-#define RONDO_LOSES_NO_FLAG 1
-#define RONDO_FINDS_NOTHING(block) rondo_simulate_finds_nothing(block)
+#define RONDO_ONE_THREAD 1
+#define RONDO_LOOK_ROUND(block) rondo_simulate_look_round(block)
+#define RONDO_STORE_READY(block, index, bits) rondo_simulate_store_ready(block, index, bits)
+#define RONDO_TAKE_FLAGS(block) rondo_simulate_take_flags(block)
 
 #else
 #define RONDO_DELAYED(act, endpoint) 0
-#define RONDO_LOSES_NO_FLAG 0
-#define RONDO_FINDS_NOTHING(block) 0
+#define RONDO_ONE_THREAD 0
+#define RONDO_LOOK_ROUND(block) RONDO_NOT_LOOKED
+#define RONDO_STORE_READY(block, index, bits) (*rondo_block_ready(block, index) = (bits))
+#define RONDO_TAKE_FLAGS(block) false
 #endif
 
 #endif // RONDO_BASE_EXPLORE_H

@@ -36,12 +36,16 @@ RONDO_FN uint8_t *rondo_block_ready(const struct rondo_block *b, uint32_t index)
   return (uint8_t *)(uintptr_t)b->ready + index;
 }
 
+RONDO_FN void rondo_block_store_ready(struct rondo_block *b, uint32_t index, unsigned bits) {
+  RONDO_STORE_READY(b, index, (uint8_t)bits);
+}
+
 // Marks a collective as ready: it has something to do, or has not been tried yet.
 RONDO_FN void rondo_block_set_ready(struct rondo_block *b, uint32_t index) {
   if (!RONDO_FAULT(WAIT_STALE))
     rondo_block_wait(b, index)->word = RONDO_WAIT_NONE;
   if (b->ready)
-    *rondo_block_ready(b, index) = RONDO_READY_LOOK;
+    rondo_block_store_ready(b, index, RONDO_READY_LOOK);
 }
 
 // The wait of an ended run whose completion could not be posted, because the queue was full.
@@ -62,16 +66,18 @@ RONDO_FN void rondo_block_note_wait(struct rondo_block *b, const struct rondo_ac
                                              ? rondo_block_wait_for_room(b)
                                              : rondo_wait_of(c, (int)b->attempt);
   if (b->ready)
-    *rondo_block_ready(b, c->fixed.index) =
-        RONDO_READY_LOOK | (rondo_wait_is_flagged(c, (int)b->attempt) ? 0 : RONDO_READY_ALWAYS);
+    rondo_block_store_ready(
+        b, c->fixed.index,
+        RONDO_READY_LOOK | (rondo_wait_is_flagged(c, (int)b->attempt) ? 0 : RONDO_READY_ALWAYS));
 }
 
 // Does the same, right after the attempt. No flag has been taken since, so one that is set from the
 // attempt on will be taken after this call.
 RONDO_FN void rondo_block_arm_wait(struct rondo_block *b, const struct rondo_active_slot *slot) {
+  uint32_t index = slot->context.fixed.index;
   rondo_block_note_wait(b, slot);
   if (b->ready)
-    *rondo_block_ready(b, slot->context.fixed.index) &= (uint8_t)~RONDO_READY_LOOK;
+    rondo_block_store_ready(b, index, *rondo_block_ready(b, index) & ~RONDO_READY_LOOK);
 }
 
 // Takes the flags that are set: adds them to the ready set. Returns true if there were any.
@@ -79,6 +85,8 @@ RONDO_FN bool rondo_block_take_flags(struct rondo_block *b) {
   uint64_t *flags = (uint64_t *)(uintptr_t)b->flags;
   uint64_t *ready = (uint64_t *)(uintptr_t)b->ready;
   uint64_t any = 0;
+  if (RONDO_ONE_THREAD)
+    return RONDO_TAKE_FLAGS(b);
   for (uint32_t i = 0; flags && i * 8 < b->flag_end; i++) {
     if (!rondo_load_relaxed_u64(&flags[i]))
       continue;
@@ -94,8 +102,9 @@ RONDO_FN void rondo_block_look_blindly(struct rondo_block *b) {
   if (!b->ready)
     return;
   b->blind_look = b->blind_look + 1 < b->queue.count ? b->blind_look + 1 : 0;
-  *rondo_block_ready(b, rondo_task_index(rondo_task_entries(&b->queue)[b->blind_look])) |=
-      RONDO_LOSES_NO_FLAG ? RONDO_READY_BLIND : RONDO_READY_LOOK;
+  uint32_t index = rondo_task_index(rondo_task_entries(&b->queue)[b->blind_look]);
+  unsigned look = RONDO_ONE_THREAD ? RONDO_READY_BLIND : RONDO_READY_LOOK;
+  rondo_block_store_ready(b, index, *rondo_block_ready(b, index) | look);
 }
 
 // Stores the wait of the scheduled collective if it is stuck.
@@ -138,11 +147,13 @@ RONDO_FN bool rondo_block_is_failed(const struct rondo_block *b, uint32_t index)
 
 // True if the ready set has the collective.
 RONDO_FN bool rondo_block_is_worth_look(struct rondo_block *b, uint32_t index) {
-  uint8_t *ready = rondo_block_ready(b, index);
-  if (RONDO_LOSES_NO_FLAG && *ready == RONDO_READY_BLIND &&
-      !((const uint8_t *)(uintptr_t)b->flags)[index])
-    *ready = 0;
-  return *ready != 0;
+  uint8_t ready = *rondo_block_ready(b, index);
+  if (RONDO_ONE_THREAD && ready == RONDO_READY_BLIND &&
+      !((const uint8_t *)(uintptr_t)b->flags)[index]) {
+    rondo_block_store_ready(b, index, 0);
+    return false;
+  }
+  return ready != 0;
 }
 
 // True if the collective can go on. Without flags, only every RONDO_FAILURE_ROUNDS-th look round
@@ -155,10 +166,10 @@ RONDO_FN bool rondo_block_is_ready(struct rondo_block *b, uint32_t index) {
     return true;
   if (!b->ready)
     return (b->rounds + index) % RONDO_FAILURE_ROUNDS == 0 && rondo_block_is_failed(b, index);
-  uint8_t *ready = rondo_block_ready(b, index);
-  if ((*ready & RONDO_READY_LOOK) && rondo_block_is_failed(b, index))
+  uint8_t ready = *rondo_block_ready(b, index);
+  if ((ready & RONDO_READY_LOOK) && rondo_block_is_failed(b, index))
     return true;
-  *ready &= RONDO_READY_ALWAYS;
+  rondo_block_store_ready(b, index, ready & RONDO_READY_ALWAYS);
   return false;
 }
 

@@ -76,8 +76,9 @@ RONDO_FN uint32_t rondo_block_find_next(struct rondo_block *b, bool by_urgency) 
   uint32_t at = b->queue.cursor;
   if (RONDO_FAULT(LOOK_FROM_FRONT))
     return rondo_block_find_ready(b, 0, at);
-  if (RONDO_FINDS_NOTHING(b))
-    return RONDO_NOWHERE;
+  uint32_t known = RONDO_LOOK_ROUND(b);
+  if (known != RONDO_NOT_LOOKED)
+    return known;
   if (!by_urgency)
     return rondo_block_find_ready(b, at + 1, b->queue.count - 1);
   const struct rondo_place_range peers = rondo_block_peers_of(b, at);

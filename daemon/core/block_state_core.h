@@ -27,6 +27,7 @@
 #define RONDO_STEP_BYTES (256u << 10) // maximum of one step, so that urgent collectives wait less
 #define RONDO_CHUNK_COST_BYTES 2048u
 #define RONDO_NOWHERE UINT32_MAX // no place in the task queue
+#define RONDO_NOT_LOOKED (UINT32_MAX - 1)
 
 enum rondo_step_result {
   RONDO_STEP_PROGRESSED = 0, // the block made progress; step again

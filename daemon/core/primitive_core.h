@@ -342,6 +342,9 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     return RONDO_ATTEMPT_DONE;
   if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(&c->state.send))
     return RONDO_ATTEMPT_NO_CREDIT;
+  if (RONDO_ONE_THREAD && (primitive & RONDO_PRIM_RECV) &&
+      !rondo_connector_try_peek(&c->state.recv))
+    return RONDO_ATTEMPT_NO_DATA;
   rondo_chunk_locate(c, &v); // first: the thread would only wait meanwhile
   const struct rondo_slot *slot = NULL;
   int guarded = 0;

@@ -169,42 +169,6 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
   return true;
 }
 
-// ----------------------------------------------------------------------- looks ---
-
-// True if a look at the collective would be one at a wait that is over. Collectives that have ended
-// may have looks left; they are not in the queue.
-static bool look_succeeds(const struct rondo_block *b, uint32_t index) {
-  const uint8_t *flags = (const uint8_t *)(uintptr_t)b->flags;
-  if (*rondo_block_ready(b, index) == RONDO_READY_BLIND && !flags[index]) {
-    return false;
-  }
-  return rondo_wait_is_over(rondo_block_wait(b, index)) &&
-         rondo_block_context(b, index)->state.phase != RONDO_PHASE_IDLE;
-}
-
-// Most look rounds find nothing. Eight places of the ready set are one word here, whereas a round
-// goes through the queue. No gate ever fails here.
-bool rondo_simulate_finds_nothing(struct rondo_block *b) {
-  const uint64_t kept = RONDO_READY_ALWAYS * UINT64_C(0x0101010101010101);
-  uint64_t *ready = (uint64_t *)(uintptr_t)b->ready;
-  uint32_t scheduled = rondo_task_index(rondo_task_queue_current(&b->queue));
-  uint32_t words = (b->flag_end + 7) / 8;
-  for (uint32_t i = 0; i < words; i++) {
-    for (uint64_t bits = ready[i]; bits; bits &= bits - 1) {
-      uint32_t index = i * 8 + (uint32_t)__builtin_ctzll(bits) / 8;
-      if (index != scheduled && look_succeeds(b, index)) {
-        return false;
-      }
-    }
-  }
-  uint8_t own = *rondo_block_ready(b, scheduled);
-  for (uint32_t i = 0; i < words; i++) {
-    ready[i] &= kept;
-  }
-  *rondo_block_ready(b, scheduled) = own;
-  return true;
-}
-
 // ---------------------------------------------------------------- submissions ---
 
 // Plans a step of the block in place of the one that was planned before, if any.
@@ -404,6 +368,9 @@ static void completions_take(struct rondo_schedule_machine *m, struct rondo_sche
 static void queue_sample(struct rondo_schedule_machine *m, const struct rondo_schedule_rank *r,
                          uint64_t fetched_before) {
   uint64_t fetched = r->block.counters.fetched - fetched_before;
+  if (fetched == 0) {
+    return; // and the queue is no longer
+  }
   m->totals.queue_sum += fetched * r->block.queue.count;
   m->totals.queue_samples += fetched;
   if (r->block.queue.count > m->totals.queue_most) {
@@ -425,7 +392,9 @@ static int block_step(struct rondo_schedule_machine *m, struct rondo_schedule_ra
     rondo_block_start(b, now_ns);
   }
   int result = rondo_block_step(b, now_ns);
-  m->cost_ns += (double)((b->counters.context_loads - loads) * costs->load_ns);
+  if (b->counters.context_loads != loads) {
+    m->cost_ns += (double)((b->counters.context_loads - loads) * costs->load_ns);
+  }
   if (result != RONDO_STEP_PROGRESSED) {
     m->cost_ns -= (double)costs->step_ns;
   }
@@ -478,6 +447,7 @@ static void catch_up(struct rondo_schedule_machine *m, struct rondo_schedule_ran
                      uint64_t until_ns) {
   while (r->state == RONDO_SCHEDULE_WAITS && r->timer_ns < until_ns) {
     uint64_t at_ns = r->timer_ns, preemptions = r->block.counters.preemptions;
+    rondo_schedule_look_ahead_in_queue(m, r);
     (void)block_step(m, r, at_ns);
     r->timer_ns = NEVER;
     if (r->block.resident) {
@@ -562,7 +532,7 @@ static void arrival_handle(struct rondo_schedule_machine *m, struct rondo_schedu
   word_restore(slot);
   catch_up(m, r, e->at_ns);
   rondo_store_release_u32(&slot->mark, e->sequence + 1);
-  rondo_connector_set_flag(c, c->consumer_flag);
+  rondo_schedule_flag_set(r, c, c->consumer_flag);
   if (r->state != RONDO_SCHEDULE_WAITS) {
     return;
   }
@@ -593,7 +563,7 @@ static void credit_handle(struct rondo_schedule_machine *m, struct rondo_schedul
   struct rondo_connector *c = (struct rondo_connector *)(uintptr_t)e->key;
   catch_up(m, r, e->at_ns);
   rondo_store_release_u32(&c->consumed, e->sequence);
-  rondo_connector_set_flag(c, c->producer_flag);
+  rondo_schedule_flag_set(r, c, c->producer_flag);
   if (r->state == RONDO_SCHEDULE_WAITS && awaits_credit(r, c)) {
     wake(m, r, e->at_ns);
   }
@@ -625,39 +595,6 @@ void rondo_schedule_run_deliver(struct rondo_schedule_machine *m, struct rondo_s
   catch_up(m, r, now_ns);
   if (rondo_schedule_run_give(r, rondo_schedule_member_of(m, r, index), index)) {
     rouse(m, r, now_ns);
-  }
-}
-
-// The table entry of the collective that a message is of, in the rank that it arrives at.
-static const struct rondo_device_collective *entry_of(const struct rondo_schedule_machine *m,
-                                                      const struct rondo_schedule_event *e) {
-  const struct rondo_schedule_rank *r = &m->ranks[e->rank];
-  const struct rondo_connector *c = (const struct rondo_connector *)(uintptr_t)e->key;
-  return &m->arrays.entries[r->first_member + (e->key + c->consumer_flag - r->block.flags)];
-}
-
-// Loads what the events to come need while the one before them is handled: with many ranks each of
-// these is a miss of the cache. In three stages, as one address leads to the next.
-static void look_ahead(const struct rondo_schedule_machine *m) {
-  const struct rondo_schedule_event_queue *q = &m->events;
-  const struct rondo_schedule_event *far = rondo_schedule_event_ahead(q, 9);
-  const struct rondo_schedule_event *middle = rondo_schedule_event_ahead(q, 6);
-  const struct rondo_schedule_event *near = rondo_schedule_event_ahead(q, 3);
-  if (far && far->kind <= RONDO_SCHEDULE_CREDIT) {
-    const char *c = (const char *)(uintptr_t)far->key;
-    __builtin_prefetch(c);
-    __builtin_prefetch(c + RONDO_LINE_BYTES);
-  }
-  if (middle && middle->kind == RONDO_SCHEDULE_ARRIVAL) {
-    struct rondo_connector *c = (struct rondo_connector *)(uintptr_t)middle->key;
-    __builtin_prefetch(rondo_connector_slot(c, middle->sequence));
-    __builtin_prefetch(entry_of(m, middle));
-  }
-  if (near && near->kind == RONDO_SCHEDULE_ARRIVAL) {
-    const char *context = (const char *)(uintptr_t)entry_of(m, near)->contexts;
-    for (uint32_t i = 0; i < sizeof(struct rondo_task_context); i += 64) {
-      __builtin_prefetch(context + i);
-    }
   }
 }
 
@@ -704,7 +641,7 @@ int rondo_schedule_machine_run(struct rondo_schedule_machine *m, uint64_t events
   while (m->totals.outcome == RONDO_SCHEDULE_RUNNING && events-- > 0) {
     if (rondo_schedule_event_pop(&m->events, &e)) {
       m->totals.events++;
-      look_ahead(m);
+      rondo_schedule_look_ahead(m);
       event_handle(m, &e);
     } else {
       m->totals.outcome =

@@ -30,8 +30,8 @@ void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m) {
     return;
   }
   const struct rondo_schedule_arrays *a = &m->arrays;
-  void *const arrays[] = {a->pages, a->entries, a->tasks, a->waits, a->members,
-                          a->runs,  a->flags,   a->ready, a->queues};
+  void *const arrays[] = {a->pages,   a->entries, a->tasks, a->places, a->waits,
+                          a->members, a->runs,    a->flags, a->ready,  a->queues};
   for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
     free(arrays[i]);
   }
@@ -99,6 +99,7 @@ static void members_make(struct rondo_schedule_machine *m) {
   a->members = rondo_sim_calloc(first, sizeof *a->members);
   a->entries = rondo_sim_calloc(first, sizeof *a->entries);
   a->tasks = rondo_sim_calloc(first, sizeof *a->tasks);
+  a->places = rondo_sim_calloc(first, sizeof *a->places);
   a->waits = rondo_sim_calloc(first, sizeof *a->waits);
   for (uint32_t i = 0; i < m->collective_count; i++) {
     for (uint32_t k = 0; k < m->collectives[i].layout->shape.nranks; k++) {
@@ -198,6 +199,7 @@ static void ranks_make(struct rondo_schedule_machine *m) {
     struct rondo_schedule_rank *r = &m->ranks[i];
     block_make(m, r, &at);
     cursor_advance(&at, r);
+    r->places = &a->places[r->first_member];
     r->timer_ns = RONDO_SCHEDULE_NEVER;
     r->reason = RONDO_SCHEDULE_NO_WORK;
     rondo_schedule_order_draw(m, r);

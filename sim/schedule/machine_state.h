@@ -1,5 +1,5 @@
-// The state of a machine: for machine.c and order.c, which run it, and machine_make.c,
-// which makes it.
+// The state of a machine: for machine.c, look.c, look_ahead.c and order.c, which run it, and
+// machine_make.c, which makes it.
 #ifndef RONDO_SIM_SCHEDULE_MACHINE_STATE_H
 #define RONDO_SIM_SCHEDULE_MACHINE_STATE_H
 
@@ -43,11 +43,15 @@ struct rondo_schedule_rank {
   uint64_t timer_ns;      // when its block would do something though nothing arrives
   uint64_t waiting_since_ns;
   uint64_t sent_bytes;
-  struct rondo_schedule_path path;      // that led here
-  uint64_t path_ns;                     // the time up to which `path` accounts
-  uint8_t state;                        // enum rondo_schedule_rank_state
-  uint8_t reason;                       // enum rondo_schedule_reason
-  uint32_t planned;                     // number of the planned step; others are void
+  struct rondo_schedule_path path; // that led here
+  uint64_t path_ns;                // the time up to which `path` accounts
+  uint8_t state;                   // enum rondo_schedule_rank_state
+  uint8_t reason;                  // enum rondo_schedule_reason
+  // Of eight ready flags, and of eight places of the ready set, a bit that is set if any of them
+  // may be: bit i % 64 is that of word i.
+  uint64_t flag_words, ready_words;
+  uint32_t *places; // by index: where in the task queue the collective was found last
+  uint32_t planned; // number of the planned step; others are void
   uint32_t iteration, submitted, ended; // calls of this iteration
   uint32_t awaited;                     // call that the program waits for
   uint32_t first_call, call_count, first_member, member_count;
@@ -69,8 +73,9 @@ struct rondo_schedule_wiring {
 // Memory of all ranks, in arrays that each rank has a part of.
 struct rondo_schedule_arrays {
   uint64_t *pages;                         // of the tables
-  struct rondo_device_collective *entries; // of the tables, by member, as the next three
+  struct rondo_device_collective *entries; // of the tables, by member, as the next four
   uint32_t *tasks;
+  uint32_t *places; // of the ranks
   struct rondo_wait *waits;
   struct rondo_schedule_member *members;
   struct rondo_schedule_run *runs; // by call
@@ -154,6 +159,17 @@ bool rondo_schedule_order_submit(struct rondo_schedule_machine *m, struct rondo_
 
 // A part of a round of the coordinator: RONDO_SCHEDULE_GATHER or _ANNOUNCE.
 void rondo_schedule_order_round(struct rondo_schedule_machine *m, uint32_t part, uint64_t now_ns);
+
+// As rondo_connector_set_flag: `distance` is that from the connector to the rank's flag.
+void rondo_schedule_flag_set(struct rondo_schedule_rank *r, const struct rondo_connector *c,
+                             uint64_t distance);
+
+// Prefetches what the next events need.
+void rondo_schedule_look_ahead(const struct rondo_schedule_machine *m);
+
+// The same for a block that preempts one stuck collective after the other.
+void rondo_schedule_look_ahead_in_queue(const struct rondo_schedule_machine *m,
+                                        const struct rondo_schedule_rank *r);
 
 static inline struct rondo_schedule_member *
 rondo_schedule_member_of(const struct rondo_schedule_machine *m,

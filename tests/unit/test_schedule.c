@@ -7,6 +7,8 @@
 #include "daemon/plan/build.h"
 #include "daemon/plan/cost.h"
 #include "daemon/plan/cost_file.h"
+#include "sim/common/rng.h"
+#include "sim/schedule/event_queue.h"
 #include "sim/schedule/job.h"
 #include "sim/schedule/regret.h"
 #include "tests/support/named.h"
@@ -607,8 +609,41 @@ static void equal_seeds_give_equal_runs(void **state) {
   assert_int_equal(t[2].runs_ended, 24 * 20 * 3);
 }
 
+// Events come out by time, and those of one time as they were pushed: also while the window opens,
+// takes new events and closes. Each is pushed at up to 2^k ns after the last one that came out.
+static void events_come_out_in_order(void **state) {
+  (void)state;
+  struct rondo_schedule_event_queue q = {0};
+  struct rondo_schedule_event e, last = {0};
+  struct rondo_sim_rng rng;
+  uint64_t pushed = 0, popped = 0;
+  uint32_t live = 0;
+  bool window_seen = false;
+  rondo_sim_rng_begin(&rng, 1, 0, 0);
+  while (popped < 200000) {
+    uint32_t most = popped % 20000 < 10000 ? 8 : 400, k = 1 + rondo_sim_rng_below(&rng, 14);
+    for (; live < most; live++) {
+      e = (struct rondo_schedule_event){.at_ns = q.now_ns + rondo_sim_rng_below(&rng, 1u << k),
+                                        .key = ++pushed};
+      rondo_schedule_event_push(&q, &e);
+    }
+    for (uint32_t i = 1 + rondo_sim_rng_below(&rng, most); i > 0; i--, live--, popped++) {
+      assert_true(rondo_schedule_event_pop(&q, &e));
+      assert_true(e.at_ns > last.at_ns || (e.at_ns == last.at_ns && e.key > last.key));
+      window_seen |= q.window > 0;
+      last = e;
+    }
+  }
+  assert_true(window_seen);
+  for (; live > 0; live--)
+    assert_true(rondo_schedule_event_pop(&q, &e));
+  assert_false(rondo_schedule_event_pop(&q, &e));
+  rondo_schedule_event_queue_fini(&q);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("schedule", events_come_out_in_order),
       RONDO_NAMED_TEST("schedule", a_ring_has_the_published_time),
       RONDO_NAMED_TEST("schedule", ring_and_recursive_have_their_closed_forms),
       RONDO_NAMED_TEST("schedule", each_plan_takes_its_hops),
