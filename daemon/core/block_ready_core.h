@@ -82,11 +82,11 @@ RONDO_FN void rondo_block_arm_wait(struct rondo_block *b, const struct rondo_act
 
 // Takes the flags that are set: adds them to the ready set. Returns true if there were any.
 RONDO_FN bool rondo_block_take_flags(struct rondo_block *b) {
+  if (RONDO_ONE_THREAD)
+    return RONDO_TAKE_FLAGS(b);
   uint64_t *flags = (uint64_t *)(uintptr_t)b->flags;
   uint64_t *ready = (uint64_t *)(uintptr_t)b->ready;
   uint64_t any = 0;
-  if (RONDO_ONE_THREAD)
-    return RONDO_TAKE_FLAGS(b);
   for (uint32_t i = 0; flags && i * 8 < b->flag_end; i++) {
     if (!rondo_load_relaxed_u64(&flags[i]))
       continue;
