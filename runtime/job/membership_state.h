@@ -58,6 +58,9 @@ struct rondo_belief {
   uint32_t process;
   bool is_proven;
   bool is_judged;
+  // It was silent before its end was known. Both may have been out of touch then: the process may
+  // have left a later epoch, of which this one knows nothing, instead of having ended in this one.
+  bool was_silent;
 };
 
 struct rondo_local_message {

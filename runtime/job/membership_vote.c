@@ -208,9 +208,10 @@ bool rondo_membership_is_acting(const struct rondo_membership *m) {
   return true;
 }
 
-// True if the process has ended and cannot come back.
+// True if the process has ended in this epoch and cannot come back.
 static bool voter_is_over(const struct rondo_membership *m, uint32_t process) {
-  return !m->epoch->roster->is_restartable && rondo_membership_is_proven(m, process);
+  const struct rondo_belief *b = rondo_membership_belief(m, process);
+  return !m->epoch->roster->is_restartable && b && b->is_proven && !b->was_silent;
 }
 
 static uint32_t epoch_majority(const struct rondo_epoch *e) {

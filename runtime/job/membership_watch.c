@@ -45,6 +45,7 @@ void rondo_membership_believe(struct rondo_membership *m, uint32_t process, bool
     beliefs_changed(m);
     return;
   }
+  b->was_silent |= is_proven && !b->is_proven;
   b->is_proven |= is_proven;
   b->is_judged |= is_judged;
 }

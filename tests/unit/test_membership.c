@@ -391,6 +391,7 @@ struct letter {
 static struct {
   struct rondo_membership *cores[CORES];
   bool is_dead[CORES];
+  bool is_cut[CORES];     // what is sent to it, or by it, is lost
   bool is_stopped[CORES]; // while it is dead, too: what is sent to it waits for it
   uint32_t count, opened[CORES], ends[CORES], inspects, notices, last_live[CORES];
   uint64_t now_ns, records[CORES];
@@ -471,7 +472,7 @@ static void bus_deliver(void) {
       bus.letters[kept++] = l;
       continue;
     }
-    if (!bus.is_dead[l.to])
+    if (!bus.is_dead[l.to] && !bus.is_cut[l.to] && !bus.is_cut[l.from])
       bus_step(l.to, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_RECEIVE,
                                                      .process = l.from,
                                                      .bytes = l.bytes->bytes,
@@ -860,6 +861,34 @@ static void one_that_was_put_out_does_not_go_on_alone(void **state) {
   }
 }
 
+// The others put it out, and have left when the cut is over: it has heard nothing of that.
+static void one_that_was_cut_off_does_not_go_on_alone(void **state) {
+  (void)state;
+  for (uint32_t out = 0; out < 5; out += 4) {
+    const uint32_t on = out;
+    const uint32_t others[] = {1, 2, 3};
+    bus_begin(5, false);
+    bus.is_cut[out] = true;
+    bus_step(2, (struct rondo_membership_event){
+                    .type = RONDO_MEMBERSHIP_BLOCK, .count = 1, .processes = &on});
+    bus_step(out, (struct rondo_membership_event){
+                      .type = RONDO_MEMBERSHIP_BLOCK, .count = 3, .processes = others});
+    bus_pass(10 * S);
+    assert_int_equal(bus.opened[2], 2);
+    assert_int_equal(bus.ends[out], 0);
+    bus.is_cut[out] = false;
+    for (uint32_t i = 0; i < 5; i++)
+      bus.is_dead[i] = i != out;
+    for (uint32_t i = 0; i < 5; i++)
+      if (i != out)
+        bus_tell_died(out, i);
+    bus_pass(30 * S);
+    assert_int_equal(bus.opened[out], 1);
+    assert_int_equal(bus.ends[out], RONDO_MEMBERSHIP_NO_MAJORITY);
+    bus_end();
+  }
+}
+
 static void a_minority_gives_up_after_a_bounded_time(void **state) {
   (void)state;
   const uint32_t on = 0;
@@ -1091,6 +1120,7 @@ int main(void) {
       RONDO_NAMED_TEST("membership", four_heartbeats_take_no_longer_than_the_peer_timeout),
       RONDO_NAMED_TEST("membership", who_answers_is_kept_however_long_it_blocks),
       RONDO_NAMED_TEST("membership", one_that_was_put_out_does_not_go_on_alone),
+      RONDO_NAMED_TEST("membership", one_that_was_cut_off_does_not_go_on_alone),
       RONDO_NAMED_TEST("membership", a_minority_gives_up_after_a_bounded_time),
       RONDO_NAMED_TEST("membership", who_was_removed_learns_it_when_it_speaks),
       RONDO_NAMED_TEST("membership", old_messages_are_dropped_and_new_ones_ask),
