@@ -87,10 +87,10 @@ enum rondo_algorithm {
   // gather the results (Rabenseifner's algorithm, for any number of ranks).
   RONDO_ALGORITHM_HALVING = 6,
   RONDO_ALGORITHM_BRUCK = 7, // all-gather and all-to-all: ⌈log2 n⌉ rounds
-  // All-reduce, reduce and broadcast over two levels (two_level.h): a chain or a binomial tree inside
-  // each machine; a ring or recursive doubling between machines, or of a reduce or broadcast a line
-  // or a binomial tree. All-gather and reduce-scatter: a ring of all ranks that brings no machine
-  // what it has, and a ring or chain inside each machine.
+  // Over two levels (two_level.h). All-reduce, reduce and broadcast: a chain or a binomial tree
+  // inside each machine; between machines a ring or recursive doubling, or, of a reduce or
+  // broadcast, a line or a binomial tree. All-gather and reduce-scatter, by the first algorithm: a
+  // ring of all ranks that brings no machine what it has, and a ring or chain inside each machine.
   RONDO_ALGORITHM_CHAIN_RING = 8,
   RONDO_ALGORITHM_BINOMIAL_RING = 9,
   RONDO_ALGORITHM_CHAIN_DOUBLING = 10,

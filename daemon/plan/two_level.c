@@ -297,11 +297,14 @@ static void chains_build(const struct member *m) {
 
 // ------------------------------------------------------------------ all-gather ---
 
-// Appends an op that takes places `at` downwards. Nothing if it would repeat 0 times.
+// Appends an op that takes places downwards from `at`, which may go round the end. Nothing if it
+// would repeat 0 times.
 static void places_add(const struct member *m, int primitive, uint32_t repeat, uint32_t at,
                        uint32_t send, uint32_t recv) {
   const struct lane all = {m->plan, 0, 1};
-  op_add(&all, primitive, repeat, at % m->q->nranks, send, recv);
+  while (at >= m->q->nranks) // up to twice
+    at -= m->q->nranks;
+  op_add(&all, primitive, repeat, at, send, recv);
 }
 
 // The number of the rank at a place among the peers of one direction.

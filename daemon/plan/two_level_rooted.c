@@ -73,11 +73,10 @@ struct node {
   bool is_root;
   uint32_t parent;
   uint32_t child_count;
-  uint32_t children[2 * RONDO_PLAN_MAX_ROUNDS]; // other machines first, large subtrees first
+  uint32_t children[RONDO_PLAN_LISTED_PEERS]; // other machines first, large subtrees first
 };
 
-static_assert(2 * RONDO_PLAN_MAX_ROUNDS + RONDO_PLAN_MAX_LEADERS + 1 <= RONDO_PLAN_MAX_OPS &&
-                  2 * RONDO_PLAN_MAX_ROUNDS <= RONDO_PLAN_LISTED_PEERS,
+static_assert(RONDO_PLAN_LISTED_PEERS + RONDO_PLAN_MAX_LEADERS <= RONDO_PLAN_MAX_OPS,
               "all plans fit");
 
 // In a line, or in a binomial tree, of `n`: the parent of number `index`, above 0.
