@@ -66,6 +66,14 @@ static void forms_agree_with_the_plans(void **state) {
       }
 }
 
+// Each kind and algorithm over two levels, of the ranks of a query.
+static void forms_of_levels_check(struct rondo_cost_query q, const struct rondo_plan_topology *t) {
+  for (q.kind = 0; q.kind < RONDO_KIND_COUNT; q.kind++)
+    for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
+      if (rondo_plan_has_two_levels(algorithm) && rondo_plan_exists(q.kind, algorithm, q.nranks))
+        form_check(&q, algorithm, t);
+}
+
 // Several leaders a machine, if all have as many ranks.
 static void forms_of_several_leaders_agree_with_the_plans(void **state) {
   (void)state;
@@ -81,10 +89,7 @@ static void forms_of_several_leaders_agree_with_the_plans(void **state) {
         struct rondo_cost_query q = {.nranks = n, .bytes = 100000};
         rondo_cost_query_place(&q, t);
         assert_int_equal(q.leaders, leaders);
-        for (q.kind = 0; q.kind < RONDO_KIND_COUNT; q.kind++)
-          for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
-            if (rondo_plan_has_two_levels(algorithm) && rondo_plan_exists(q.kind, algorithm, n))
-              form_check(&q, algorithm, t);
+        forms_of_levels_check(q, t);
         rondo_plan_topology_destroy(t);
       }
 }
