@@ -46,6 +46,21 @@ uint16_t rondo_plan_peer_number(struct rondo_plan_peers *peers, uint32_t positio
   return (uint16_t)i;
 }
 
+void rondo_plan_op_append(struct rondo_plan *plan, int primitive, uint32_t chunk, uint32_t to,
+                          uint32_t from) {
+  struct rondo_plan_op *op = &plan->ops[plan->op_count++];
+  *op = (struct rondo_plan_op){.primitive = (uint16_t)primitive,
+                               .send_peer = RONDO_PLAN_NO_PEER,
+                               .recv_peer = RONDO_PLAN_NO_PEER,
+                               .repeat = 1,
+                               .first_chunk = chunk,
+                               .width = 1};
+  if (primitive & RONDO_PRIM_SEND)
+    op->send_peer = rondo_plan_peer_number(&plan->send, to);
+  if (primitive & RONDO_PRIM_RECV)
+    op->recv_peer = rondo_plan_peer_number(&plan->recv, from);
+}
+
 bool rondo_plan_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }

@@ -66,6 +66,11 @@ bool rondo_plan_is_by_value(int kind, int algorithm);
 // there. Not for peers with a stride.
 uint16_t rondo_plan_peer_number(struct rondo_plan_peers *peers, uint32_t position);
 
+// For builders. Appends an op for one chunk. `to` and `from` are positions, and count where the
+// primitive sends or receives.
+void rondo_plan_op_append(struct rondo_plan *plan, int primitive, uint32_t chunk, uint32_t to,
+                          uint32_t from);
+
 // Properties of a kind. True if it has a root; if it adds contributions up; if each chunk belongs
 // to one rank, at least in one of the two buffers.
 bool rondo_plan_is_rooted(int kind);

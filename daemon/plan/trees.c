@@ -106,39 +106,23 @@ static struct places places_of(const struct rondo_plan_request *q) {
 
 // -------------------------------------------------------------------- the ops ---
 
-// Appends an op for the chunk of a tree. `to` and `from` are positions, and count where the
-// primitive sends or receives.
-static void op_append(struct rondo_plan *plan, int primitive, uint32_t tree, uint32_t to,
-                      uint32_t from) {
-  struct rondo_plan_op *op = &plan->ops[plan->op_count++];
-  *op = (struct rondo_plan_op){.primitive = (uint16_t)primitive,
-                               .send_peer = RONDO_PLAN_NO_PEER,
-                               .recv_peer = RONDO_PLAN_NO_PEER,
-                               .repeat = 1,
-                               .first_chunk = tree,
-                               .width = 1};
-  if (primitive & SEND)
-    op->send_peer = rondo_plan_peer_number(&plan->send, to);
-  if (primitive & RECV)
-    op->recv_peer = rondo_plan_peer_number(&plan->recv, from);
-}
-
 // Adds what the children send to the rank's own chunk, and sends the sum to the parent. `scratch`:
 // the rank may have no receive buffer in which to add up.
 static void up_append(struct rondo_plan *plan, const struct places *p, uint32_t tree,
                       bool scratch) {
   const struct node *x = &p->nodes[tree];
   if (p->is_root)
-    op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, tree, 0, x->children[0]);
+    rondo_plan_op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, tree, 0, x->children[0]);
   else if (x->child_count == 0)
-    op_append(plan, SEND, tree, x->parent, 0);
+    rondo_plan_op_append(plan, SEND, tree, x->parent, 0);
   else if (x->child_count == 1)
-    op_append(plan, RECV_REDUCE_SEND, tree, x->parent, x->children[0]);
+    rondo_plan_op_append(plan, RECV_REDUCE_SEND, tree, x->parent, x->children[0]);
   if (x->child_count < 2)
     return;
-  op_append(plan, RECV_REDUCE_COPY | (scratch ? OUT_SCRATCH : 0), tree, 0, x->children[0]);
-  op_append(plan, scratch ? RECV_REDUCE_SEND | IN_SCRATCH : RECV_REDUCE_RESULT | SEND, tree,
-            x->parent, x->children[1]);
+  rondo_plan_op_append(plan, RECV_REDUCE_COPY | (scratch ? OUT_SCRATCH : 0), tree, 0,
+                       x->children[0]);
+  rondo_plan_op_append(plan, scratch ? RECV_REDUCE_SEND | IN_SCRATCH : RECV_REDUCE_RESULT | SEND,
+                       tree, x->parent, x->children[1]);
   if (scratch) {
     plan->scratch_first = tree;
     plan->scratch_count = 1;
@@ -150,11 +134,12 @@ static void down_append(struct rondo_plan *plan, const struct places *p, uint32_
   const struct node *x = &p->nodes[tree];
   uint32_t larger = x->children[x->child_count ? x->child_count - 1 : 0];
   if (p->is_root)
-    op_append(plan, first, tree, larger, 0);
+    rondo_plan_op_append(plan, first, tree, larger, 0);
   else
-    op_append(plan, x->child_count ? RECV_COPY_SEND : RECV_COPY, tree, larger, x->parent);
+    rondo_plan_op_append(plan, x->child_count ? RECV_COPY_SEND : RECV_COPY, tree, larger,
+                         x->parent);
   if (x->child_count == 2)
-    op_append(plan, SEND_RESULT, tree, x->children[0], 0);
+    rondo_plan_op_append(plan, SEND_RESULT, tree, x->children[0], 0);
 }
 
 // Going up, each rank sends first where it is a leaf, which waits for nobody; going down it
@@ -215,21 +200,21 @@ void rondo_plan_binomial_reduce_build(const struct rondo_plan_request *request,
   for (uint32_t k = 0; k < count; k++)
     rondo_plan_peer_number(&plan->recv, (root + index + (1u << k)) % n);
   if (count > 1)
-    op_append(plan, first, 0, 0, plan->recv.listed[0]);
+    rondo_plan_op_append(plan, first, 0, 0, plan->recv.listed[0]);
   if (count > 2) {
-    op_append(plan, adds, 0, 0, plan->recv.listed[1]);
+    rondo_plan_op_append(plan, adds, 0, 0, plan->recv.listed[1]);
     plan->ops[1].repeat = count - 2;
     plan->ops[1].peer_stride = 1;
   }
-  op_append(plan, last, 0, parent, plan->recv.listed[count ? count - 1 : 0]);
+  rondo_plan_op_append(plan, last, 0, parent, plan->recv.listed[count ? count - 1 : 0]);
   plan->scratch_count = index > 0 && count > 1;
 }
 
 // Appends an op for the `width` chunks from the one of node `index` on.
 static void nodes_append(const struct rondo_plan_request *q, struct rondo_plan *plan, int primitive,
                          uint32_t index, uint32_t width, uint32_t peer) {
-  op_append(plan, primitive, (q->root + index) % q->nranks, (q->root + peer) % q->nranks,
-            (q->root + peer) % q->nranks);
+  rondo_plan_op_append(plan, primitive, (q->root + index) % q->nranks, (q->root + peer) % q->nranks,
+                       (q->root + peer) % q->nranks);
   plan->ops[plan->op_count - 1].width = width;
 }
 

@@ -161,32 +161,15 @@ static struct node node_of(const struct site *s, uint32_t lane) {
 
 // --------------------------------------------------------------------- ops ---
 
-// Appends an op for the chunk of a lane. `to` and `from` are positions, and count where the
-// primitive sends or receives.
-static void op_append(struct rondo_plan *plan, int primitive, uint32_t lane, uint32_t to,
-                      uint32_t from) {
-  struct rondo_plan_op *op = &plan->ops[plan->op_count++];
-  *op = (struct rondo_plan_op){.primitive = (uint16_t)primitive,
-                               .send_peer = RONDO_PLAN_NO_PEER,
-                               .recv_peer = RONDO_PLAN_NO_PEER,
-                               .repeat = 1,
-                               .first_chunk = lane,
-                               .width = 1};
-  if (primitive & SEND)
-    op->send_peer = rondo_plan_peer_number(&plan->send, to);
-  if (primitive & RONDO_PRIM_RECV)
-    op->recv_peer = rondo_plan_peer_number(&plan->recv, from);
-}
-
 // The root copies with its last send: until then slots refer to its send buffer.
 static void down_append(struct rondo_plan *plan, const struct node *x, uint32_t lane) {
   uint32_t last = x->child_count - 1;
   if (x->child_count == 0)
-    op_append(plan, RECV_COPY, lane, 0, x->parent);
+    rondo_plan_op_append(plan, RECV_COPY, lane, 0, x->parent);
   for (uint32_t i = 0; i < x->child_count; i++) {
     int first = x->is_root ? SEND : RECV_COPY_SEND, next = x->is_root ? SEND : SEND_RESULT;
     int ends = x->is_root && i == last ? RONDO_PRIM_COPY : 0;
-    op_append(plan, (i == 0 ? first : next) | ends, lane, x->children[i], x->parent);
+    rondo_plan_op_append(plan, (i == 0 ? first : next) | ends, lane, x->children[i], x->parent);
   }
 }
 
@@ -197,13 +180,13 @@ static void up_append(struct rondo_plan *plan, const struct node *x, uint32_t la
   int adds = x->is_root ? RECV_REDUCE_RESULT : RECV_REDUCE_COPY | IN_SCRATCH;
   int last = x->is_root ? RECV_REDUCE_RESULT | RONDO_PRIM_FINAL : RECV_REDUCE_SEND | IN_SCRATCH;
   if (x->child_count == 0)
-    op_append(plan, SEND, lane, x->parent, 0);
+    rondo_plan_op_append(plan, SEND, lane, x->parent, 0);
   if (x->child_count == 1)
     last = x->is_root ? RECV_REDUCE_COPY | RONDO_PRIM_FINAL : RECV_REDUCE_SEND;
   for (uint32_t i = x->child_count; i-- > 0;) {
     bool is_first = i + 1 == x->child_count;
-    op_append(plan, i == 0 ? last : (is_first ? RECV_REDUCE_COPY : adds) | puts, lane, x->parent,
-              x->children[i]);
+    rondo_plan_op_append(plan, i == 0 ? last : (is_first ? RECV_REDUCE_COPY : adds) | puts, lane,
+                         x->parent, x->children[i]);
   }
   if (!x->is_root && x->child_count > 1) {
     plan->scratch_first = lane;

@@ -11,8 +11,8 @@
 //   rondo_links_measure(ctx, &links, RONDO_FOREVER, why);
 //   rondo_group_create(ctx, ranks, links.count, &group);   // for the collectives to register
 //
-// Ranks of one machine stay together in a ring, whatever the order of the group. Call it again when
-// the network has changed. docs/elastic.md says how it measures.
+// A ring always keeps the ranks of one machine together. Call rondo_links_measure again when the
+// network has changed. docs/elastic.md says how it measures.
 //
 // The rules at the top of rondo.h hold here too. `why` is as in elastic.h.
 #ifndef RONDO_LINKS_H

@@ -58,8 +58,8 @@ struct rondo_belief {
   uint32_t process;
   bool is_proven;
   bool is_judged;
-  // It was silent before its end was known. Both may have been out of touch then: the process may
-  // have left a later epoch, of which this one knows nothing, instead of having ended in this one.
+  // It was silent before its end was known. It may then have left a later epoch, of which nothing
+  // is known here, instead of having ended in this one.
   bool was_silent;
 };
 

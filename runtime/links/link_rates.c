@@ -163,7 +163,7 @@ static int links_fill(const struct measuring *m, struct rondo_links *links) {
     free(order);
     return measuring_refuse(m, RONDO_ERR_NO_MEMORY, "no memory to order the ranks");
   }
-  links->ring_rate = m->count > 1 ? rondo_ring_rate(m->rates, m->count, order) : 0;
+  links->ring_rate = rondo_ring_rate(m->rates, m->count, order);
   for (uint32_t i = 0; i < m->count; i++)
     links->ranks[i] = members[order[i]];
   for (uint32_t i = 0; i < m->count && links->rates; i++)
@@ -171,7 +171,7 @@ static int links_fill(const struct measuring *m, struct rondo_links *links) {
       links->rates[(size_t)i * m->count + j] = m->rates[(size_t)order[i] * m->count + order[j]];
   for (uint32_t i = 0; i < m->count; i++)
     order[i] = i;
-  links->plain_ring_rate = m->count > 1 ? rondo_ring_rate(m->rates, m->count, order) : 0;
+  links->plain_ring_rate = rondo_ring_rate(m->rates, m->count, order);
   free(order);
   return RONDO_SUCCESS;
 }

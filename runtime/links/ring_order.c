@@ -26,7 +26,9 @@ static uint64_t rate_of(const struct search *s, uint32_t from, uint32_t to) {
 
 uint64_t rondo_ring_rate(const uint64_t *rates, uint32_t count, const uint32_t *order) {
   uint64_t least = UINT64_MAX;
-  for (uint32_t i = 0; i < count && count > 1; i++) {
+  if (count < 2)
+    return 0;
+  for (uint32_t i = 0; i < count; i++) {
     uint64_t rate = rates[(size_t)order[i] * count + order[(i + 1) % count]];
     least = rate < least ? rate : least;
   }

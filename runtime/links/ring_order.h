@@ -10,8 +10,9 @@
 
 #define RONDO_RING_EXACT 16u // members up to which no order is faster
 
-// The rate of the slowest link of a ring. `rates` has `count` rows of `count`: rates[i * count + j]
-// is that from member i to member j. `order` has the members in the order of the ring.
+// The rate of the slowest link of a ring; 0 of one member. `rates` has `count` rows of `count`:
+// rates[i * count + j] is that from member i to member j. `order` has the members in the order of
+// the ring.
 uint64_t rondo_ring_rate(const uint64_t *rates, uint32_t count, const uint32_t *order);
 
 // Writes `count` members to `order`, 0 first. With up to RONDO_RING_EXACT members no order has a

@@ -22,8 +22,8 @@ static struct rondo_schedule_rank *rank_of(struct rondo_block *b) {
 
 static uint64_t bit_of(uint32_t word) { return UINT64_C(1) << word % 64; }
 
-// Stores eight bytes of which one changes: the processor would wait before it can load eight bytes
-// if it had just stored one of them.
+// Stores the whole word: a load of eight bytes right after a store of one of them makes the
+// processor wait.
 static void byte_store(uint64_t *words, uint32_t index, uint8_t value) {
   uint32_t shift = index % 8 * 8;
   uint64_t *word = &words[index / 8];

@@ -186,7 +186,7 @@ static bool member_change(struct churn_member *m, int status, const struct churn
   bool is_agreed = status == RONDO_SUCCESS;
   bool runs_meanwhile = is_agreed && !d->leaving && churn_work_common(m, 5u << 20) % 2;
   if (is_agreed && d->leaving) {
-    // All know who leaves once all have come to the next round.
+    // After the next round all know who leaves.
     struct churn_decision again;
     is_agreed = churn_work_agree(m, &again) == RONDO_SUCCESS;
     if (d->leaving >> m->rank & 1)

@@ -51,7 +51,8 @@ static struct churn_record *record_find(uint64_t key) {
   return NULL;
 }
 
-// Two members of which each has taken part in the other's result have the same members.
+// If each of two members has taken part in the other's result, both results are of the same
+// members.
 static void members_record(const struct churn_member *m, uint32_t coll, uint64_t bits) {
   struct churn_record *r = record_find(churn_work_common(m, 1u << 20 | coll));
   if (!r)

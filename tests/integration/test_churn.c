@@ -257,8 +257,8 @@ static bool event_try(uint32_t event) {
     i = IMMORTAL; // so that the root is mortal
   if (event == CUT && (!churn.has_machines || machine_of(IMMORTAL) == machine_of(i)))
     return false;
-  // Two keepers of epochs that are gone at once, of which one may come back, take the majority
-  // along.
+  // While a keeper of epochs is gone that may come back, the death of another one would cost the
+  // majority.
   if ((event == KILL || event == KILL_ROOT) && !is_calm && random_below(4))
     return false;
   if (event == KILL || event == KILL_ROOT)

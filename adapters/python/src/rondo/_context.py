@@ -481,12 +481,11 @@ class Context:
         waits. This context goes on: close it when its runs are no longer needed. The call waits at
         most ``timeout`` seconds, and handles no signals meanwhile. MismatchError: the votes differ.
         """
-        all_pending = newcomers is None
         if newcomers is not None and not 1 <= newcomers < _native.ALL_PENDING:
             raise InvalidError(f"grow: {newcomers} newcomers")
         number = _native.ALL_PENDING if newcomers is None else newcomers
         native = byref(_native_id(id, "grow")) if id is not None else None
-        return self._vote(lib.rondo_grow, "grow", (native, number), timeout, all_pending)
+        return self._vote(lib.rondo_grow, "grow", (native, number), timeout)
 
     def shrink(self, excluded: Sequence[int] = (), *, timeout: float = 60.0) -> "Context":
         """Votes for a new job of all ranks that are left, except the ``excluded`` ones.
@@ -496,7 +495,7 @@ class Context:
         if any(not 0 <= rank < 2**32 for rank in excluded):
             raise InvalidError(f"shrink: a rank of {list(excluded)} is out of range")
         ranks = (ctypes.c_uint32 * len(excluded))(*excluded)
-        next = self._vote(lib.rondo_shrink, "shrink", (ranks, len(ranks)), timeout, False)
+        next = self._vote(lib.rondo_shrink, "shrink", (ranks, len(ranks)), timeout)
         assert next is not None  # it does not end with IN_PROGRESS
         return next
 
@@ -518,12 +517,12 @@ class Context:
         return Links(list(ranks[:count]), rows, native.ring_rate, native.plain_ring_rate)
 
     def _vote(
-        self, call: Any, name: str, ballot: Tuple[Any, Any], timeout: float, may_be_none: bool
+        self, call: Any, name: str, ballot: Tuple[Any, Any], timeout: float
     ) -> Optional["Context"]:
         handle, why = _native.Handle(), _native.reason_buffer()
         state = self._state.check_open(name)
         status = call(state.handle, *ballot, nanoseconds(timeout), byref(handle), why)
-        if may_be_none and status == Status.IN_PROGRESS:
+        if status == Status.IN_PROGRESS:  # grow: no newcomer waits
             return None
         check_reason(status, name, why)
         next = Context.__new__(Context)
