@@ -31,10 +31,10 @@ def test_a_training_loses_a_rank_and_gets_another(tmp_path: pathlib.Path) -> Non
     ended = example("elastic_training.py", *options)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "step 21: 2 ranks\n" in ended.stdout
-    # When the newcomer comes depends on how fast it starts.
+    # When the newcomer comes depends on how fast it starts: perhaps after the last step.
     came = re.search(r"step (\d+): 3 ranks\n", ended.stdout)
-    ranks = 3 if came else 2
-    assert f"{ranks} processes ended, with the same weights\n" in ended.stdout
+    ranks = "3" if came else "[23]"
+    assert re.search(f"^{ranks} processes ended, with the same weights\n", ended.stdout, re.M)
     (curve,) = polylines(picture)
     assert len(curve) == 60
     assert curve[-1] > curve[0] + 100
