@@ -13,14 +13,19 @@ RONDO_FN void rondo_block_switch(struct rondo_block *b, uint32_t to) {
   b->scheduled = 0;
 }
 
+// Counts that the block leaves a stuck collective for another one.
+RONDO_FN void rondo_block_count_preemption(struct rondo_block *b, uint32_t index) {
+  rondo_counter_add(&b->counters.preemptions, 1);
+  rondo_block_tally(b, index, RONDO_TALLY_PREEMPTIONS);
+}
+
 // Preempts the scheduled collective, which is stuck and has spent its budget: schedules the next
 // one.
 RONDO_FN void rondo_block_preempt(struct rondo_block *b, struct rondo_active_slot *slot) {
   rondo_block_note_wait(b, slot);
   uint32_t next = b->queue.cursor + 1;
   slot->blocked_since_ns = 0;
-  rondo_counter_add(&b->counters.preemptions, 1);
-  rondo_block_tally(b, slot->context.fixed.index, RONDO_TALLY_PREEMPTIONS);
+  rondo_block_count_preemption(b, slot->context.fixed.index);
   rondo_block_switch(b, next < b->queue.count ? next : 0);
 }
 
@@ -148,8 +153,7 @@ RONDO_FN bool rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
     b->stalled = 1;
     if (rondo_block_try_switch(b, 1)) {
       slot->blocked_since_ns = 0;
-      rondo_counter_add(&b->counters.preemptions, 1);
-      rondo_block_tally(b, slot->context.fixed.index, RONDO_TALLY_PREEMPTIONS);
+      rondo_block_count_preemption(b, slot->context.fixed.index);
       return true;
     }
   }
@@ -194,7 +198,8 @@ RONDO_FN void rondo_block_share(struct rondo_block *b) {
   if (slot->context.state.phase == RONDO_PHASE_OPS && b->attempt != RONDO_ATTEMPT_DONE) {
     if (policy->look_ns)
       return; // its peer may be about to go on
-    (void)rondo_block_try_switch(b, 1);
+    if (rondo_block_try_switch(b, 1))
+      rondo_block_count_preemption(b, index);
     return;
   }
   uint32_t first = *rondo_task_entries(&b->queue);

@@ -308,6 +308,28 @@ static uint64_t launch_until_preempted(uint64_t step_ns, uint64_t phase_ns) {
 }
 
 // The collective gets its whole budget, whenever its turn begins between two steps of the clock.
+// It gets stuck in a step in which it has sent; the other has the data that it waits for.
+static void to_leave_what_has_moved_and_is_stuck_is_a_preemption(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT], out[2][COUNT];
+  struct rondo_config c = base_config();
+  struct rondo_collective colls[2][2];
+  open_sides(2, &c);
+  for (int i = 0; i < 2; i++)
+    for (uint64_t id = 1; id <= 2; id++)
+      colls[i][id - 1] = enter(i, id, COUNT, 0);
+  submit(1, colls[1][1], data[1], out[1]);
+  assert_int_equal(step(1, 10), RONDO_STEP_PROGRESSED);
+  submit(0, colls[0][0], data[0], out[0]);
+  submit(0, colls[0][1], data[0], out[0]);
+  assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED);
+  assert_int_equal(scheduled(0), 1);
+  assert_int_equal(counters(0)->preemptions, 1);
+  submit(1, colls[1][0], data[1], out[1]);
+  pump();
+  close_sides();
+}
+
 static void a_coarse_clock_takes_nothing_from_a_budget(void **state) {
   (void)state;
   static const uint64_t steps_ns[] = {1, 32, 1000, 1024};
@@ -1020,6 +1042,7 @@ int main(void) {
       RONDO_NAMED_TEST("block", a_block_told_to_exit_does_when_idle),
       RONDO_NAMED_TEST("block", what_is_submitted_is_fetched_and_done),
       RONDO_NAMED_TEST("block", the_stuck_are_preempted_when_their_budget_is_spent),
+      RONDO_NAMED_TEST("block", to_leave_what_has_moved_and_is_stuck_is_a_preemption),
       RONDO_NAMED_TEST("block", a_coarse_clock_takes_nothing_from_a_budget),
       RONDO_NAMED_TEST("block", two_that_send_to_each_other_soon_receive),
       RONDO_NAMED_TEST("block", what_can_move_goes_before_what_is_stuck),
