@@ -35,7 +35,7 @@ enum rondo_fault {
   RONDO_FAULT_SQ_OVERRUN,           // the producer ignores that the SQ is full
   RONDO_FAULT_LOST_WAKEUP,          // unfinished work does not start the daemon again
   RONDO_FAULT_START_AT_FRONT,       // a start forgets how far a launch too short for a pass came
-  RONDO_FAULT_OVERFLOW_KEPT,        // a deregistered collective stays on the overflow list
+  RONDO_FAULT_OVERFLOW_PASSED,      // a run is pushed before those that wait for room in the SQ
   RONDO_FAULT_SAVE_AFTER_POST,      // a context is written once its completion is visible
   RONDO_FAULT_SHUT_UNSEEN,          // a reference is read though its producer's run has failed
   RONDO_FAULT_READ_NOT_VALIDATED,   // data read by a revoked reference are trusted

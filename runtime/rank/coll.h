@@ -66,7 +66,7 @@ struct rondo_coll {
   uint64_t submitted;                   // runs
   uint64_t completed;                   // release; runs end in order
   struct rondo_run_record *head, *tail; // outstanding runs in order
-  struct rondo_run_record *unpushed;    // the first of them that is not on the device
+  struct rondo_run_record *unpushed;    // the first of them that is not pushed
   uint64_t failed_from;                 // the first run that failed; 0: none
   uint32_t on_device;                   // runs pushed and not ended; at most RONDO_DEVICE_RUNS
   uint8_t block_count;                  // that take part
@@ -89,15 +89,14 @@ struct rondo_coll {
   uint32_t lent_class;           // size of the memory that it borrows, as in pool.h
   uint16_t borrows_scratch;      // 1: that includes its scratch
   int failed_status;
-  uint16_t in_overflow;
-  uint16_t is_late;
+  uint32_t is_late;
   uint32_t has_places;               // atomic; 1: streams may wait for its runs (stream.c)
   uint32_t device_generation;        // of the table entry, while it is registered
   uint32_t holders;                  // calls that keep it registered
   uint32_t replays;                  // captured calls whose graphs still exist
   struct rondo_retry *retry;         // null, except for RONDO_ON_LOSS_RETRY (retry.h)
   struct rondo_coll_stream *streams; // guarded by the rank's stream_lock
-  struct rondo_coll *next;           // in the free list or the overflow list
+  struct rondo_coll *next;           // in the free list
 };
 static_assert(offsetof(struct rondo_coll, in_place_bytes) == RONDO_LINE_BYTES, "see there");
 

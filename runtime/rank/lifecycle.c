@@ -94,6 +94,7 @@ static void rank_free(struct rondo_rank *rank) {
     rank->free_records = record->next;
     free(record);
   }
+  free(rank->overflow.entries);
   rondo_groups_free(rank);
   if (rank->event_fd >= 0)
     close(rank->event_fd);

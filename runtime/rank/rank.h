@@ -71,6 +71,20 @@ struct rondo_state_comm {
   uint64_t exchanges; // of content, on this communicator
 };
 
+// A SQE that found the SQ full, and the number of its run's event in the flight record; 0: none.
+struct rondo_unsent {
+  struct rondo_sqe sqe;
+  uint64_t event;
+};
+
+// They in order: a ring from `first` to before `end`. It keeps SQEs, not collectives, because with
+// thousands of runs in flight each look at a collective is a cache miss.
+struct rondo_overflow {
+  struct rondo_unsent *entries; // made by malloc
+  uint32_t capacity;            // a power of two, or 0
+  uint32_t first, end;
+};
+
 struct rondo_rank {
   struct rondo_config cfg; // resolved
   struct rondo_job *job;
@@ -89,8 +103,7 @@ struct rondo_rank {
   uint64_t pages_on_device; // a bit for each page whose address is in the daemon's table
   uint32_t coll_slots, coll_count;
   struct rondo_coll *free_colls;
-  // Collectives with runs that found the SQ full, in order.
-  struct rondo_coll *overflow, *overflow_last;
+  struct rondo_overflow overflow;
   void *by_id; // tree (search.h) of struct rondo_coll
   struct rondo_run_record *free_records;
   struct rondo_lending lending;

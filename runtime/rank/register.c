@@ -847,7 +847,6 @@ int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handl
     status = logs ? coll_refuse_busy(coll) : RONDO_ERR_BUSY;
   if (status == RONDO_SUCCESS) {
     rondo_store_release_u32(&coll->generation, coll->generation + 1);
-    rondo_coll_forget_overflow(rank, coll);
     (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_DEREGISTERED, &coll->tag);
   }
   rondo_lock_give(&rank->lock);

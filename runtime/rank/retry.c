@@ -48,7 +48,9 @@ static void retry_fail(struct rondo_rank *rank, struct rondo_retry *r, int statu
 static void hidden_submit(struct rondo_rank *rank, struct rondo_coll *coll, const void *send,
                           void *recv) {
   struct rondo_retry *r = coll->retry;
-  int status = coll->borrows ? rondo_coll_borrow(rank, coll) : RONDO_SUCCESS;
+  int status = rondo_rank_reserve_overflow(rank);
+  if (status == RONDO_SUCCESS && coll->borrows)
+    status = rondo_coll_borrow(rank, coll);
   if (status != RONDO_SUCCESS) {
     retry_fail(rank, r, status);
     return;

@@ -13,6 +13,7 @@
 #include "runtime/transport/communicator.h"
 
 #define SERVICE_BATCH 64
+#define OVERFLOW_LEAST 16u // a power of two
 
 // True if calls of communicators have not been compared yet. This matters also without outstanding
 // runs: until they are in the rank's journal its neighbours compare no further, and a call that
@@ -58,43 +59,69 @@ struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
   return e;
 }
 
-static void overflow_add(struct rondo_rank *rank, struct rondo_coll *coll) {
-  if (coll->in_overflow)
-    return;
-  coll->in_overflow = 1;
-  coll->next = NULL;
-  if (rank->overflow)
-    rank->overflow_last->next = coll;
-  else
-    rank->overflow = coll;
-  rank->overflow_last = coll;
-  rondo_store_relaxed_u32(&rank->has_overflow, 1);
-}
-
-// The list uses the same link field as the free list.
-void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll) {
-  if (RONDO_FAULT(OVERFLOW_KEPT))
-    return;
-  struct rondo_coll *before = NULL;
-  for (struct rondo_coll **at = &rank->overflow; coll->in_overflow && *at; at = &(*at)->next) {
-    if (*at == coll) {
-      *at = coll->next;
-      if (rank->overflow_last == coll)
-        rank->overflow_last = before;
-      coll->in_overflow = 0;
-      break;
-    }
-    before = *at;
-  }
-}
-
-// Records the push of a run that could not be pushed when it was submitted.
-static void run_note_push(struct rondo_rank *rank, const struct rondo_run_record *record) {
-  if (!record->event)
-    return;
-  struct rondo_flight_event *e = rondo_flight_at(&rank->flight, record->event);
+// Records the push of a run, if its event exists: not yet while it is being submitted.
+static void run_note_push(struct rondo_rank *rank, uint64_t event) {
+  struct rondo_flight_event *e = rondo_flight_at(&rank->flight, event);
   if (e)
     e->pushed_ns = rondo_stamp_ns(&rank->flight.clock);
+}
+
+static struct rondo_unsent *overflow_at(const struct rondo_overflow *o, uint32_t at) {
+  return &o->entries[at & (o->capacity - 1)];
+}
+
+int rondo_rank_reserve_overflow(struct rondo_rank *rank) {
+  struct rondo_overflow *o = &rank->overflow;
+  uint64_t most = rank->submitted - rank->completed + rank->hidden_runs + 1;
+  uint32_t capacity = o->capacity ? o->capacity : OVERFLOW_LEAST;
+  if (most <= o->capacity)
+    return RONDO_SUCCESS;
+  while (capacity < most)
+    capacity *= 2;
+  struct rondo_unsent *entries = malloc(capacity * sizeof *entries);
+  if (!entries)
+    return RONDO_ERR_NO_MEMORY;
+  for (uint32_t at = o->first; at != o->end; at++)
+    entries[at & (capacity - 1)] = *overflow_at(o, at);
+  free(o->entries);
+  o->entries = entries;
+  o->capacity = capacity;
+  return RONDO_SUCCESS;
+}
+
+bool rondo_rank_is_unsent(const struct rondo_rank *rank, uint64_t event) {
+  const struct rondo_overflow *o = &rank->overflow;
+  return o->first != o->end && overflow_at(o, o->end - 1)->event == event;
+}
+
+// Pushes what found the SQ full. Returns true if it pushed anything.
+static bool overflow_try_push(struct rondo_rank *rank) {
+  struct rondo_overflow *o = &rank->overflow;
+  uint32_t pushed = 0;
+  for (; pushed < SERVICE_BATCH && o->first != o->end; pushed++) {
+    const struct rondo_unsent *next = overflow_at(o, o->first);
+    if (!rondo_sq_try_push(&rank->member.daemon->sq, &next->sqe))
+      break;
+    run_note_push(rank, next->event);
+    o->first++;
+  }
+  if (o->first == o->end)
+    rondo_store_relaxed_u32(&rank->has_overflow, 0);
+  return pushed > 0;
+}
+
+// Pushes a SQE, or keeps it behind those that wait for room.
+static void sqe_push(struct rondo_rank *rank, const struct rondo_sqe *sqe, uint64_t event) {
+  struct rondo_overflow *o = &rank->overflow;
+  if (o->first != o->end && !RONDO_FAULT(OVERFLOW_PASSED))
+    (void)overflow_try_push(rank);
+  if ((o->first == o->end || RONDO_FAULT(OVERFLOW_PASSED)) &&
+      rondo_sq_try_push(&rank->member.daemon->sq, sqe)) {
+    run_note_push(rank, event);
+    return;
+  }
+  *overflow_at(o, o->end++) = (struct rondo_unsent){*sqe, event};
+  rondo_store_relaxed_u32(&rank->has_overflow, 1);
 }
 
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
@@ -102,38 +129,17 @@ void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
   const struct rondo_run_record *first = coll->unpushed;
   if (is_front && rondo_retry_push(rank, coll)) {
     if (coll->unpushed != first)
-      run_note_push(rank, first);
+      run_note_push(rank, first->event);
     return;
   }
   while (coll->unpushed && coll->on_device < (is_front ? 1 : RONDO_DEVICE_RUNS)) {
-    struct rondo_sqe entry = rondo_coll_sqe(coll, coll->unpushed);
-    if (!rondo_sq_try_push(&rank->member.daemon->sq, &entry)) {
-      overflow_add(rank, coll);
-      return;
-    }
+    struct rondo_sqe sqe = rondo_coll_sqe(coll, coll->unpushed);
+    sqe_push(rank, &sqe, coll->unpushed->event);
     coll->on_device++;
-    run_note_push(rank, coll->unpushed);
     coll->unpushed = coll->unpushed->next;
     if (is_front)
       rondo_retry_note_push(coll);
   }
-}
-
-// Pushes runs of collectives that found the SQ full. Returns true if it tried one.
-static bool overflow_try_push(struct rondo_rank *rank) {
-  bool moved = false;
-  for (uint32_t i = 0; i < SERVICE_BATCH && rank->overflow; i++) {
-    if (!rondo_sq_has_room(&rank->member.daemon->sq))
-      break;
-    struct rondo_coll *coll = rank->overflow;
-    rank->overflow = coll->next;
-    coll->in_overflow = 0;
-    rondo_coll_push(rank, coll);
-    moved = true;
-  }
-  if (!rank->overflow)
-    rondo_store_relaxed_u32(&rank->has_overflow, 0);
-  return moved;
 }
 
 // ---- taking completions -----------------------------------------------------
@@ -268,7 +274,7 @@ bool rondo_rank_service(void *owner) {
     return false;
   uint64_t ended = rondo_rank_accept(rank);
   bool moved = ended > 0;
-  if (rank->overflow)
+  if (rank->overflow.first != rank->overflow.end)
     moved |= overflow_try_push(rank);
   bool replayed = rank->replays && rondo_replays_serve(rank);
   bool started = rank->started_runs != 0;
@@ -296,7 +302,6 @@ static void run_release_stream(const struct rondo_run_record *record) {
 static uint64_t coll_end_runs(struct rondo_rank *rank, struct rondo_coll *coll) {
   uint64_t ended = 0;
   rondo_job_fail(rank->job, &coll->registration, RONDO_ERR_SYSTEM);
-  rondo_coll_forget_overflow(rank, coll);
   coll->unpushed = NULL;
   for (; coll->head; ended++) {
     coll->on_device = 1; // rondo_run_end subtracts 1, also for runs that were never pushed
@@ -314,6 +319,8 @@ void rondo_rank_on_lost(void *owner, const char *why) {
   pthread_mutex_lock(&rank->job->lock);
   rondo_rank_lock(rank);
   rank->is_lost = 1;
+  rank->overflow.first = rank->overflow.end;
+  rondo_store_relaxed_u32(&rank->has_overflow, 0);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2 && !coll->retries) // no backend that is lost can retry

@@ -45,14 +45,17 @@ void rondo_rank_add_changes(struct rondo_rank *rank);
 // Ends the oldest run of a collective and frees its record.
 void rondo_run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status,
                    uint32_t duration_ns);
-// Pushes as many of a collective's waiting runs as fit.
+// Pushes as many of a collective's runs as the device takes. Those that find the SQ full wait in
+// the overflow, where they count as pushed.
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
 // The SQE of a run that is about to be pushed. If the run has counts of its own, gives the blocks
 // its parts.
 struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
                                 const struct rondo_run_record *record);
-// Removes a collective without outstanding runs from the overflow list. It is still there if its
-// last runs were pushed by another way.
-void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll);
+// Makes room in the overflow for the SQEs of all outstanding runs and of one more. Called before a
+// run is submitted. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+int rondo_rank_reserve_overflow(struct rondo_rank *rank);
+// True if the SQE of the run that was submitted last, with this event, is in the overflow.
+bool rondo_rank_is_unsent(const struct rondo_rank *rank, uint64_t event);
 
 #endif // RONDO_RUNTIME_RANK_RUN_QUEUES_H

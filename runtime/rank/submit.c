@@ -13,17 +13,18 @@
 
 struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {
   struct rondo_run_record *record = rank->free_records;
-  if (record)
-    rank->free_records = record->next;
-  else
-    record = malloc(sizeof *record);
+  if (rondo_rank_reserve_overflow(rank) != RONDO_SUCCESS)
+    return NULL;
+  if (!record)
+    return malloc(sizeof *record);
+  rank->free_records = record->next;
   return record;
 }
 
-static void record_append(struct rondo_coll *coll, struct rondo_run_record *record,
-                          struct rondo_submission *s) {
+static void record_append(struct rondo_rank *rank, struct rondo_coll *coll,
+                          struct rondo_run_record *record, struct rondo_submission *s) {
   record->next = NULL;
-  record->event = 0;
+  record->event = rank->flight.added + 1; // see run_note_submission
   record->number = coll->submitted + 1;
   rondo_store_relaxed_u64(&coll->submitted, record->number);
   record->args = s->args;
@@ -63,8 +64,7 @@ static void run_note_submission(struct rondo_rank *rank, const struct rondo_coll
   struct rondo_flight_event *e =
       rondo_flight_add_at(&rank->flight, RONDO_FLIGHT_RUN, &coll->tag, now_ns);
   e->run = record->number;
-  e->pushed_ns = coll->unpushed ? 0 : now_ns;
-  record->event = rank->flight.added;
+  e->pushed_ns = coll->unpushed || rondo_rank_is_unsent(rank, record->event) ? 0 : now_ns;
   record->submitted_ns = now_ns;
 }
 
@@ -118,7 +118,7 @@ uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *col
 #if defined(RONDO_EXPLORE)
   run_push_early(rank, coll, &s->args);
 #endif
-  record_append(coll, record, s);
+  record_append(rank, coll, record, s);
   rank->submitted++;
   rondo_tie_count(rank, &s->tie, 1);
   uint64_t now_ns = is_inline ? rondo_inline_submit(rank, coll) : 0;

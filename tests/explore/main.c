@@ -46,7 +46,7 @@ static const char *const faults[] = {
     "sq_overrun",
     "lost_wakeup",
     "start_at_front",
-    "overflow_kept",
+    "overflow_passed",
     "save_after_post",
     "shut_unseen",
     "read_not_validated",

@@ -762,6 +762,38 @@ static void a_step_is_bounded(void **state) {
   close_sides();
 }
 
+// How many of the last runs of side 0 are recorded as pushed.
+static uint32_t pushed_among(uint32_t count) {
+  struct rondo_flight *f = &sides[0].rank->flight;
+  uint32_t pushed = 0;
+  for (uint64_t i = 0; i < count; i++)
+    pushed += rondo_flight_at(f, f->added - i)->pushed_ns != 0;
+  return pushed;
+}
+
+static void what_finds_the_submission_queue_full_is_pushed_later(void **state) {
+  (void)state;
+  enum { MORE = 40 }; // the overflow grows while it has entries
+  static int32_t data[2][COUNT], out[2][RONDO_SQ_ENTRIES + MORE][COUNT];
+  struct rondo_collective colls[2][RONDO_SQ_ENTRIES + MORE];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  for (int i = 0; i < 2; i++)
+    for (uint32_t k = 0; k < RONDO_SQ_ENTRIES + MORE; k++)
+      colls[i][k] = enter(i, k, COUNT, 0);
+  for (uint32_t k = 0; k < RONDO_SQ_ENTRIES + MORE; k++)
+    submit(0, colls[0][k], data[0], out[0][k]);
+  assert_int_equal(pushed_among(MORE), 0);
+  assert_int_equal(pushed_among(RONDO_SQ_ENTRIES + MORE), RONDO_SQ_ENTRIES);
+  assert_true(rondo_rank_needs_service(sides[0].rank));
+  for (uint32_t k = RONDO_SQ_ENTRIES + MORE; k-- > 0;)
+    submit(1, colls[1][k], data[1], out[1][k]);
+  pump();
+  assert_int_equal(pushed_among(RONDO_SQ_ENTRIES + MORE), RONDO_SQ_ENTRIES + MORE);
+  assert_false(rondo_rank_needs_service(sides[0].rank));
+  close_sides();
+}
+
 static void a_full_completion_queue_holds_runs_back(void **state) {
   (void)state;
   static int32_t data[2][COUNT];
@@ -1061,6 +1093,7 @@ int main(void) {
       RONDO_NAMED_TEST("block", a_reused_entry_is_not_taken_for_the_old_one),
       RONDO_NAMED_TEST("block", the_urgent_go_first),
       RONDO_NAMED_TEST("block", a_step_is_bounded),
+      RONDO_NAMED_TEST("block", what_finds_the_submission_queue_full_is_pushed_later),
       RONDO_NAMED_TEST("block", a_full_completion_queue_holds_runs_back),
       RONDO_NAMED_TEST("block", what_is_handed_over_sends_before_it_is_known_what_time_it_is),
       RONDO_NAMED_TEST("block", what_cannot_begin_is_blocked_since_it_was_handed_over),
