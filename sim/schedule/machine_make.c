@@ -134,10 +134,11 @@ static void calls_translate(struct rondo_schedule_machine *m) {
 
 // ---------------------------------------------------------------------- ranks ---
 
-// All runs that the daemon can hold fit, so a push never fails.
+// All runs that the daemon can hold fit into half of the queue, so a push never fails: a block
+// releases the entries that it has taken when they fill the other half (rondo_block_fetch).
 static uint32_t sq_entries(const struct rondo_schedule_rank *r) {
-  uint32_t entries = RONDO_DEVICE_RUNS;
-  while (entries < RONDO_DEVICE_RUNS * r->member_count) {
+  uint32_t entries = 2 * RONDO_DEVICE_RUNS;
+  while (entries < 2 * RONDO_DEVICE_RUNS * r->member_count) {
     entries *= 2;
   }
   return entries;
