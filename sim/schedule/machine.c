@@ -115,6 +115,10 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e) {
                                                                  state.send));
   struct rondo_connector *c = rondo_endpoint_connector(e);
   struct rondo_slot *slot = rondo_connector_slot(c, e->sequence);
+  if (m->settings.is_at_once) {
+    rondo_schedule_flag_set(&m->ranks[c->consumer_rank], c, c->consumer_flag);
+    return false;
+  }
   uint32_t bytes = slot->bytes & ~RONDO_SLOT_REFERENCE, class = class_of(m, c);
   const struct rondo_schedule_link *link = link_of(m, context, class);
   struct rondo_schedule_port *port = port_of(m, class, c->producer_rank);
@@ -154,6 +158,10 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
                                                         offsetof(struct rondo_task_context,
                                                                  state.recv));
   struct rondo_connector *c = rondo_endpoint_connector(e);
+  if (m->settings.is_at_once) {
+    rondo_schedule_flag_set(&m->ranks[c->producer_rank], c, c->producer_flag);
+    return false;
+  }
   const struct rondo_schedule_link *link = link_of(m, context, class_of(m, c));
   if (!m->received) {
     m->cost_ns += link->overhead_ns;
@@ -649,4 +657,20 @@ int rondo_schedule_machine_run(struct rondo_schedule_machine *m, uint64_t events
     }
   }
   return m->totals.outcome;
+}
+
+void rondo_schedule_machine_turn(struct rondo_schedule_machine *m, uint32_t rank,
+                                 const struct rondo_schedule_turn_taken *turn) {
+  struct rondo_schedule_rank *r = &m->ranks[rank];
+  running = m;
+  for (uint32_t i = 0; i < turn->runs; i++) {
+    (void)call_submit(m, r, turn->now_ns);
+  }
+  if (turn->looks) {
+    (void)rondo_block_can_move(&r->block);
+  }
+  for (uint32_t i = 0; i < turn->steps; i++) {
+    (void)block_step(m, r, turn->now_ns);
+    completions_take(m, r, turn->now_ns);
+  }
 }

@@ -63,6 +63,7 @@ struct rondo_schedule_settings {
   uint8_t order;       // enum rondo_schedule_order
   uint64_t cycle_ns;   // of a coordinator
   bool shuffles;       // each rank submits in an order of its own, another one in each iteration
+  bool is_at_once;     // messages and credits take no time: only for rondo_schedule_machine_turn
   double jitter;       // latencies and compute times are up to this part longer
   uint64_t seed;
 };
@@ -155,6 +156,19 @@ void rondo_schedule_machine_slow(struct rondo_schedule_machine *m, uint32_t rank
 
 // Runs up to `events` events. Returns enum rondo_schedule_outcome.
 int rondo_schedule_machine_run(struct rondo_schedule_machine *m, uint64_t events);
+
+// A turn of a rank's block: some steps at one time.
+struct rondo_schedule_turn_taken {
+  uint64_t now_ns;
+  uint32_t runs;  // that the rank's program submits before
+  uint32_t steps; // the first one starts a block that has quit
+  bool looks;     // the block has quit, and looks whether anything is ready
+};
+
+// Takes one turn of a machine that is driven by its caller, in place of rondo_schedule_machine_run,
+// which has been called once for 0 events.
+void rondo_schedule_machine_turn(struct rondo_schedule_machine *m, uint32_t rank,
+                                 const struct rondo_schedule_turn_taken *turn);
 
 // What is known so far. Pointers are valid until the machine runs again.
 struct rondo_schedule_totals rondo_schedule_machine_totals(const struct rondo_schedule_machine *m);

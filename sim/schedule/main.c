@@ -18,7 +18,9 @@
 #include "sim/schedule/regret.h"
 #include "sim/schedule/report.h"
 #include "sim/schedule/trace.h"
+#include "sim/schedule/turns.h"
 
+#define EXIT_DIFFERENT 1
 #define EXIT_DEADLOCK 10 // as rondo-sim analyse says it
 #define EXIT_INTERRUPTED 130
 #define EVENTS_A_TURN (1u << 20) // between two looks at the clock and for an interrupt
@@ -29,6 +31,7 @@ enum option_key {
   KEY_NO_PREEMPTION,
   KEY_REGRET,
   KEY_GOAL,
+  KEY_TURNS,
   KEY_MESSAGE_GAP,
   KEY_JSON,
   KEY_CSV,
@@ -87,6 +90,10 @@ static struct argp_option options[] = {
     {0, 0, 0, 0, "In place of a job:", 3},
     {"goal", KEY_GOAL, "FILE", 0, "a GOAL program, as LogGOPSim simulates it", 0},
     {"message-gap", KEY_MESSAGE_GAP, 0, 0, "each message takes g on its way, too; for --goal", 0},
+    {"turns", KEY_TURNS, "FILE", 0,
+     "the turns of blocks that the explorer of the source tree has recorded: says whether those "
+     "of this scheduler are equal; takes no other option",
+     0},
     {"regret", KEY_REGRET, 0, 0,
      "compare the algorithms that the cost model chooses with the best, for many collectives of "
      "up to --ranks ranks (64)",
@@ -132,7 +139,8 @@ struct arguments {
   struct rondo_schedule_job job;
   const char *json, *csv, *trace, *svg, *dot;
   bool regret;
-  const char *goal;
+  const char *goal, *turns;
+  const char *not_turns;             // any other option
   const char *not_goal, *not_regret; // an option that is not for --goal, or not for --regret
   int progress;                      // 1 always, 0 on a terminal, -1 never
 };
@@ -162,6 +170,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   struct rondo_sim_error error;
   if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + OPTION_COUNT) {
     const char *name = options[key - KEY_FIRST_SETTING].name;
+    a->not_turns = name;
     a->not_goal = strcmp(name, "loggp") == 0 ? a->not_goal : name;
     a->not_regret = rondo_sim_list_find(regret_settings, name) < 0 ? a->not_regret : name;
     if (!rondo_schedule_job_set(&a->job, name, arg, &error)) {
@@ -169,7 +178,15 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
     }
     return 0;
   }
+  for (int i = 0; i < OPTION_COUNT; i++) {
+    if (options[i].key == key && key != KEY_TURNS && key != KEY_PROGRESS && key != 'q') {
+      a->not_turns = options[i].name;
+    }
+  }
   switch (key) {
+  case KEY_TURNS:
+    a->turns = arg;
+    break;
   case KEY_NO_PREEMPTION:
     a->job.settings.policy.budget = RONDO_BUDGET_NEVER;
     a->not_goal = "no-preemption";
@@ -365,6 +382,29 @@ static int goal_play(const struct arguments *a) {
   return outcome;
 }
 
+// Takes the recorded turns again and says whether they are equal. Returns the exit status.
+static int turns_play(const struct arguments *a) {
+  struct rondo_sim_error error;
+  struct rondo_sim_text text = {0};
+  struct rondo_schedule_turns turns;
+  if (a->not_turns) {
+    (void)rondo_sim_refuse(&error, "%s: there is no such option for --turns", a->not_turns);
+    command_fail(EX_USAGE, error.text);
+  }
+  if (!rondo_schedule_turns_read(&turns, a->turns, &error)) {
+    command_fail(EX_DATAERR, error.text);
+  }
+  bool equal = rondo_schedule_turns_play(&turns, &text);
+  if (equal) {
+    rondo_schedule_turns_report(&text, &turns);
+  }
+  rondo_sim_text_add(&text, "turns: %s\n", equal ? "equal" : "different");
+  output_write("-", &text);
+  rondo_sim_text_fini(&text);
+  rondo_schedule_turns_fini(&turns);
+  return equal ? 0 : EXIT_DIFFERENT;
+}
+
 // Simulates the cells until an interrupt. Returns an outcome.
 static int regret_run(const struct arguments *a, struct rondo_schedule_regret *regret) {
   bool shows = is_progress_shown(a);
@@ -427,6 +467,10 @@ int rondo_sim_schedule_main(int argc, char **argv) {
   argp_parse(&parser, argc, argv, 0, NULL, &a);
   if (a.job.goal.messages_take_gap && !a.goal) {
     command_fail(EX_USAGE, "message-gap: is only for --goal");
+  }
+  if (a.turns) {
+    rondo_schedule_job_fini(&a.job);
+    return turns_play(&a);
   }
   output_check(a.json);
   output_check(a.csv);

@@ -13,6 +13,7 @@
 #include "tests/explore/comm.h"
 #include "tests/explore/nccl.h"
 #include "tests/explore/net.h"
+#include "tests/explore/record.h"
 
 #define STEPS_MAX 3000000u // of one seed
 #define QUIET_MAX 20000u   // steps in which nothing moved, while time ran faster and faster
@@ -87,12 +88,16 @@ static int drive(struct explore_machine *m, uint32_t rank, uint32_t index) {
     return 0;
   m->driving = block;
   uint64_t loads = block->core.counters.context_loads;
+  if (m->record)
+    explore_record_before(m, block);
   int result = rondo_host_block_drive(block, m->now_ns, 0);
   loads = block->core.counters.context_loads - loads;
   m->loads += loads;
   m->now_ns += loads * m->load_ns;
   m->driving = outer;
   trace_drive(m, block, rank, result);
+  if (m->record)
+    explore_record_after(m, rank, block);
   explore_stream_watch(m, &block->core, rank);
   rondo_host_block_disown(block);
   return result == RONDO_STEP_PROGRESSED;

@@ -15,6 +15,8 @@
 #include "tests/explore/program.h"
 #include "tests/explore/values.h"
 
+struct explore_record;
+
 enum explore_verdict {
   EXPLORE_OK = 0,
   EXPLORE_WRONG = 1, // data, a status, a callback or a refusal that should not be
@@ -90,6 +92,7 @@ struct explore_machine {
   uint32_t in_calls; // calls of the API, which may hold a lock, below
   const struct rondo_host_block *driving;
   uint32_t weights[EXPLORE_RANKS * (EXPLORE_BLOCKS + 3) + 1];
+  struct explore_record *record; // of the turns of blocks (record.h); null: none
   int verdict;
   char finding[256];
 };

@@ -1,5 +1,6 @@
 // The explorer: seeds by the thousand, one seed with a trace, planted faults, the baseline.
 #include <argp.h>
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "adapters/nccl/explore.h"
 #include "base/explore.h"
 #include "tests/explore/machine.h"
+#include "tests/explore/record.h"
 #include "tests/support/load.h"
 
 #define FAULT_SECONDS 50u
@@ -22,6 +24,7 @@ struct options {
   uint64_t first, count;
   const char *fault;
   const char *hastened;
+  const char *record;                        // a file for the turns of one seed, or null
   void (*hasten)(struct explore_program *p); // or null
   int is_single, trace, baseline, comms, nccl, looks;
 };
@@ -132,6 +135,25 @@ static int run_seed(uint64_t seed, const struct options *o) {
   int verdict = machine.verdict;
   (void)explore_machine_fini(&machine);
   return verdict ? verdict : machine.verdict;
+}
+
+// Runs the seed and records the turns of its blocks.
+static int run_recorded(const struct options *o) {
+  explore_machine_init(&machine, o->first, explore_record_prepare, 0, o->trace);
+  if (explore_record_begin(&machine, o->record)) {
+    fprintf(stderr, "%s: %s\n", o->record, strerror(errno));
+    return 2;
+  }
+  (void)explore_machine_run(&machine);
+  if (explore_record_end(&machine)) {
+    fprintf(stderr, "%s: cannot be written\n", o->record);
+    return 2;
+  }
+  if (machine.verdict || explore_machine_fini(&machine)) {
+    printf("seed %llu: %s\n", (unsigned long long)o->first, machine.finding);
+    return 1;
+  }
+  return 0;
 }
 
 static double seconds(void) {
@@ -324,6 +346,8 @@ static const struct argp_option arguments[] = {
     {"hasten", 'h', "WHAT", 0, "programs in which `ends' of runs, or `cuts' of links, meet much",
      0},
     {"nccl", 'l', NULL, 0, "programs on the drop-in libnccl instead", 0},
+    {"record", 'r', "FILE", 0,
+     "write the turns of the seed's blocks, without what the schedule simulator has not", 0},
     {"looks", 'k', NULL, 0, "how long programs take, by look_ns and by what a context costs", 0},
     {"baseline", 'b', NULL, 0, "without preemption; succeed if enough seeds deadlock", 0},
     {0}};
@@ -353,6 +377,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
   case 'l':
     o->nccl = 1;
+    return 0;
+  case 'r':
+    o->record = text;
     return 0;
   case 'k':
     o->looks = 1;
@@ -386,6 +413,8 @@ int main(int argc, char **argv) {
     (void)setenv("RONDO_LOG", "off", 1);
   if (!o.is_single)
     o.count = rondo_test_load(o.count, o.count / 20 + 1);
+  if (o.record)
+    return run_recorded(&o);
   if (o.fault)
     return run_fault(&o);
   if (o.looks)
