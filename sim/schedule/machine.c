@@ -131,6 +131,8 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e) {
   uint64_t latency = whole_ns(jittered(m, link->latency_ns));
   struct rondo_schedule_path path = r->path;
   port->sends_until_ns = leaves_ns + transfer;
+  port->busy_ns += transfer;
+  port->bytes += bytes;
   r->sent_bytes += bytes;
   m->totals.traffic[class].messages++;
   m->totals.traffic[class].bytes += bytes;
@@ -408,6 +410,7 @@ static int block_step(struct rondo_schedule_machine *m, struct rondo_schedule_ra
   }
   r->busy_until_ns = now_ns + whole_ns(m->cost_ns);
   queue_sample(m, r, fetched);
+  rondo_schedule_lengths_sample(&m->lengths, now_ns, b->queue.count);
   return result;
 }
 

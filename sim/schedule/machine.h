@@ -109,6 +109,20 @@ struct rondo_schedule_traffic {
   uint64_t messages, bytes;
 };
 
+// What one link has sent. `number`: of the rank inside a machine, of the interface outside.
+struct rondo_schedule_usage {
+  uint64_t busy_ns, bytes;
+  uint32_t class, number; // enum rondo_schedule_link_class
+};
+
+// Lengths of task queues when blocks step, over time.
+#define RONDO_SCHEDULE_BINS 256u
+struct rondo_schedule_lengths {
+  uint32_t bin_shift; // a bin has 2^bin_shift ns, and becomes longer when the job does
+  uint64_t sum[RONDO_SCHEDULE_BINS], samples[RONDO_SCHEDULE_BINS];
+  uint32_t most[RONDO_SCHEDULE_BINS];
+};
+
 // One run of one collective on one rank that has ended.
 struct rondo_schedule_ended {
   uint64_t submitted_ns, ended_ns;
@@ -174,6 +188,11 @@ void rondo_schedule_machine_turn(struct rondo_schedule_machine *m, uint32_t rank
 struct rondo_schedule_totals rondo_schedule_machine_totals(const struct rondo_schedule_machine *m);
 const struct rondo_schedule_ended *
 rondo_schedule_machine_ended(const struct rondo_schedule_machine *m, uint64_t *count);
+const struct rondo_schedule_lengths *
+rondo_schedule_machine_lengths(const struct rondo_schedule_machine *m);
+// The links that have sent anything: `count` of them, which the caller frees.
+struct rondo_schedule_usage *rondo_schedule_machine_usage(const struct rondo_schedule_machine *m,
+                                                          uint32_t *count);
 uint64_t rondo_schedule_machine_now_ns(const struct rondo_schedule_machine *m);
 const struct rondo_schedule_collective *
 rondo_schedule_machine_collective(const struct rondo_schedule_machine *m, uint32_t collective);

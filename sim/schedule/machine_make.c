@@ -366,6 +366,36 @@ void rondo_schedule_order_draw(struct rondo_schedule_machine *m, struct rondo_sc
   free(places);
 }
 
+// --------------------------------------------------------------------- lengths ---
+
+// Makes bins twice as long, so that there is one for `now_ns`.
+static void lengths_fold(struct rondo_schedule_lengths *q, uint64_t now_ns) {
+  const uint32_t half = RONDO_SCHEDULE_BINS / 2;
+  for (; now_ns >> q->bin_shift >= RONDO_SCHEDULE_BINS; q->bin_shift++) {
+    for (uint32_t i = 0; i < half; i++) {
+      uint32_t a = q->most[2 * i], b = q->most[2 * i + 1];
+      q->sum[i] = q->sum[2 * i] + q->sum[2 * i + 1];
+      q->samples[i] = q->samples[2 * i] + q->samples[2 * i + 1];
+      q->most[i] = a > b ? a : b;
+    }
+    memset(&q->sum[half], 0, half * sizeof q->sum[0]);
+    memset(&q->samples[half], 0, half * sizeof q->samples[0]);
+    memset(&q->most[half], 0, half * sizeof q->most[0]);
+  }
+}
+
+void rondo_schedule_lengths_sample(struct rondo_schedule_lengths *q, uint64_t now_ns,
+                                   uint32_t length) {
+  uint64_t bin = now_ns >> q->bin_shift;
+  if (bin >= RONDO_SCHEDULE_BINS) {
+    lengths_fold(q, now_ns);
+    bin = now_ns >> q->bin_shift;
+  }
+  q->sum[bin] += length;
+  q->samples[bin]++;
+  q->most[bin] = length > q->most[bin] ? length : q->most[bin];
+}
+
 // ----------------------------------------------------------------------- read ---
 
 struct rondo_schedule_totals rondo_schedule_machine_totals(const struct rondo_schedule_machine *m) {
@@ -389,6 +419,28 @@ const struct rondo_schedule_ended *
 rondo_schedule_machine_ended(const struct rondo_schedule_machine *m, uint64_t *count) {
   *count = m->ended_count;
   return m->ended;
+}
+
+const struct rondo_schedule_lengths *
+rondo_schedule_machine_lengths(const struct rondo_schedule_machine *m) {
+  return &m->lengths;
+}
+
+struct rondo_schedule_usage *rondo_schedule_machine_usage(const struct rondo_schedule_machine *m,
+                                                          uint32_t *count) {
+  uint32_t ranks = m->settings.rank_count;
+  struct rondo_schedule_usage *all =
+      rondo_sim_alloc((size_t)RONDO_SCHEDULE_CLASSES * ranks * sizeof *all);
+  *count = 0;
+  for (uint32_t class = 0; class < RONDO_SCHEDULE_CLASSES; class ++) {
+    for (uint32_t i = 0; m->ports[class] && i < ranks; i++) {
+      const struct rondo_schedule_port *p = &m->ports[class][i];
+      if (p->bytes || p->busy_ns) {
+        all[(*count)++] = (struct rondo_schedule_usage){p->busy_ns, p->bytes, class, i};
+      }
+    }
+  }
+  return all;
 }
 
 uint64_t rondo_schedule_machine_now_ns(const struct rondo_schedule_machine *m) {

@@ -36,6 +36,7 @@ struct rondo_schedule_member {
 // A link takes one message after the other.
 struct rondo_schedule_port {
   uint64_t sends_until_ns, receives_until_ns;
+  uint64_t busy_ns, bytes; // of what it has sent
 };
 
 struct rondo_schedule_rank {
@@ -124,6 +125,7 @@ struct rondo_schedule_machine {
   struct rondo_schedule_ended *ended;
   uint64_t ended_count, ended_capacity;
   struct rondo_schedule_totals totals;
+  struct rondo_schedule_lengths lengths;
   // The step that is being executed.
   struct rondo_schedule_rank *stepping;
   uint64_t now_ns;
@@ -163,6 +165,10 @@ void rondo_schedule_order_round(struct rondo_schedule_machine *m, uint32_t part,
 // As rondo_connector_set_flag: `distance` is that from the connector to the rank's flag.
 void rondo_schedule_flag_set(struct rondo_schedule_rank *r, const struct rondo_connector *c,
                              uint64_t distance);
+
+// A block has stepped, and its task queue has that length.
+void rondo_schedule_lengths_sample(struct rondo_schedule_lengths *q, uint64_t now_ns,
+                                   uint32_t length);
 
 // Prefetches what the next events need.
 void rondo_schedule_look_ahead(const struct rondo_schedule_machine *m);

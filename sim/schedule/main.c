@@ -35,6 +35,7 @@ enum option_key {
   KEY_MESSAGE_GAP,
   KEY_JSON,
   KEY_CSV,
+  KEY_HTML,
   KEY_TRACE,
   KEY_SVG,
   KEY_DOT,
@@ -121,6 +122,7 @@ static struct argp_option options[] = {
     {"seed", KEY_SETTING, "N", 0, "of orders and jitter (1)", 0},
     {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL, "the results as JSON", 0},
     {"csv", KEY_CSV, "FILE", OPTION_ARG_OPTIONAL, "latencies by collective as CSV", 0},
+    {"html", KEY_HTML, "FILE", 0, "a page with plots that loads nothing", 0},
     {"trace", KEY_TRACE, "FILE", 0, "all runs as trace events, for Perfetto", 0},
     {"svg", KEY_SVG, "FILE", 0, "the cycle of a deadlock as a drawing", 0},
     {"dot", KEY_DOT, "FILE", 0, "the cycle of a deadlock for Graphviz", 0},
@@ -137,7 +139,7 @@ static const char regret_settings[] = "machines,op,algo,bytes,root,collectives,o
 
 struct arguments {
   struct rondo_schedule_job job;
-  const char *json, *csv, *trace, *svg, *dot;
+  const char *json, *csv, *html, *trace, *svg, *dot;
   bool regret;
   const char *goal, *turns;
   const char *not_turns;             // any other option
@@ -207,6 +209,10 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   case KEY_CSV:
     a->csv = arg ? arg : "-";
     a->not_goal = a->not_regret = "csv";
+    break;
+  case KEY_HTML:
+    a->html = arg;
+    a->not_goal = a->not_regret = "html";
     break;
   case KEY_TRACE:
     a->trace = arg;
@@ -323,7 +329,12 @@ static void results_write(const struct arguments *a, const struct rondo_schedule
     output_write(a->csv, &text);
     rondo_sim_text_clear(&text);
   }
-  if (!is_stdout(a->json) && !is_stdout(a->csv) && !is_stdout(a->trace)) {
+  if (a->html) {
+    rondo_schedule_report_html(&text, &report, m);
+    output_write(a->html, &text);
+    rondo_sim_text_clear(&text);
+  }
+  if (!is_stdout(a->json) && !is_stdout(a->csv) && !is_stdout(a->html) && !is_stdout(a->trace)) {
     rondo_schedule_report_text(&text, &report);
     output_write("-", &text);
   }
@@ -474,6 +485,7 @@ int rondo_sim_schedule_main(int argc, char **argv) {
   }
   output_check(a.json);
   output_check(a.csv);
+  output_check(a.html);
   output_check(a.trace);
   output_check(a.svg);
   output_check(a.dot);

@@ -160,22 +160,23 @@ static json_t *job_json(const struct rondo_schedule_job *j) {
                    (json_int_t)j->settings.seed);
 }
 
-// "3", or "bucket 3" if the statement has a name.
-static void line_name(const struct rondo_schedule_report *r, uint32_t line, char name[64]) {
+void rondo_schedule_line_name(const struct rondo_schedule_report *r, uint32_t line,
+                              char name[RONDO_SCHEDULE_NAME_BYTES]) {
   uint32_t copy;
   const struct rondo_schedule_statement *x = rondo_schedule_job_line(r->job, line, &copy);
   if (*x->name && x->copies == 1) {
-    snprintf(name, 64, "%s", x->name);
+    snprintf(name, RONDO_SCHEDULE_NAME_BYTES, "%s", x->name);
   } else {
-    snprintf(name, 64, "%s%s%" PRIu32, x->name, *x->name ? " " : "", *x->name ? copy : line);
+    snprintf(name, RONDO_SCHEDULE_NAME_BYTES, "%s%s%" PRIu32, x->name, *x->name ? " " : "",
+             *x->name ? copy : line);
   }
 }
 
 static json_t *line_json(const struct rondo_schedule_report *r, uint32_t line) {
   uint32_t copy;
-  char name[64];
+  char name[RONDO_SCHEDULE_NAME_BYTES];
   const struct rondo_schedule_statement *x = rondo_schedule_job_line(r->job, line, &copy);
-  line_name(r, line, name);
+  rondo_schedule_line_name(r, line, name);
   return json_pack("{s:s, s:s, s:s, s:I, s:o}", "name", name, "op", rondo_kind_name(x->kind),
                    "algorithm", algorithm_of(r->job, x), "bytes", (json_int_t)x->bytes,
                    "latency_us", quantiles_json(&r->by_line[line]));
@@ -213,9 +214,9 @@ void rondo_schedule_report_csv(struct rondo_sim_text *t, const struct rondo_sche
   for (uint64_t i = 0; i <= r->line_count; i++) {
     bool is_all = i == r->line_count;
     const struct rondo_schedule_quantiles *q = is_all ? &r->latency : &r->by_line[i];
-    char name[64] = "all";
+    char name[RONDO_SCHEDULE_NAME_BYTES] = "all";
     if (!is_all) {
-      line_name(r, (uint32_t)i, name);
+      rondo_schedule_line_name(r, (uint32_t)i, name);
     }
     rondo_sim_text_add(t, "%s,%" PRIu64 ",%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", name, q->count,
                        (double)q->least_ns / 1e3, (double)q->median_ns / 1e3,
@@ -246,12 +247,12 @@ static void latencies_add(struct rondo_sim_text *t, const struct rondo_schedule_
   rondo_sim_text_add(t, "  %-12s %9s %12s %12s %12s %12s %12s\n", "collective", "runs", "least",
                      "median", "p90", "p99", "most");
   for (uint64_t i = 0; i < r->line_count && r->line_count > 1; i++) {
-    char name[64];
+    char name[RONDO_SCHEDULE_NAME_BYTES];
     if (i == MOST_LISTED) {
       rondo_sim_text_add(t, "  ... (--csv and --json have all)\n");
       break;
     }
-    line_name(r, (uint32_t)i, name);
+    rondo_schedule_line_name(r, (uint32_t)i, name);
     quantiles_add(t, name, &r->by_line[i]);
   }
   quantiles_add(t, "all", &r->latency);

@@ -1,4 +1,4 @@
-// What is known of a simulated job, as text, JSON and CSV.
+// What is known of a simulated job, as text, JSON, CSV and HTML.
 #ifndef RONDO_SIM_SCHEDULE_REPORT_H
 #define RONDO_SIM_SCHEDULE_REPORT_H
 
@@ -30,9 +30,16 @@ void rondo_schedule_report_fini(struct rondo_schedule_report *r);
 // The name of an outcome: "done", "deadlock", "interrupted".
 const char *rondo_schedule_outcome_name(int outcome);
 
+#define RONDO_SCHEDULE_NAME_BYTES 64u
+// The name of a line: "3", or "bucket 3" if its statement has a name.
+void rondo_schedule_line_name(const struct rondo_schedule_report *r, uint32_t line,
+                              char name[RONDO_SCHEDULE_NAME_BYTES]);
+
 // Append the report.
 void rondo_schedule_report_text(struct rondo_sim_text *t, const struct rondo_schedule_report *r);
 void rondo_schedule_report_json(struct rondo_sim_text *t, const struct rondo_schedule_report *r);
 void rondo_schedule_report_csv(struct rondo_sim_text *t, const struct rondo_schedule_report *r);
+void rondo_schedule_report_html(struct rondo_sim_text *t, const struct rondo_schedule_report *r,
+                                const struct rondo_schedule_machine *m);
 
 #endif // RONDO_SIM_SCHEDULE_REPORT_H

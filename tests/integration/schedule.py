@@ -11,6 +11,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
+from html.parser import HTMLParser
 
 COMMAND = sys.argv[1:] + ["schedule"]
 DISORDER = "--ranks 8 --collectives 12 --orders random --bytes 64KiB"
@@ -77,6 +79,102 @@ def check_trace():
         assert (begin["pid"], begin["tid"]) == (end["pid"], end["tid"]), (begin, end)
     last = json.loads(run(DISORDER + " --machines 2 --json"))["makespan_us"]
     assert max(end["ts"] for end in ends.values()) == last
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Tags(HTMLParser):
+    """Collects what a page refers to, and checks that tags are nested."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.refers = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.refers += [v for k, v in attrs if k in ("src", "href", "xlink:href")]
+        assert tag not in ("script", "link", "iframe", "object"), tag
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+
+def page_read(arguments, rc=0):
+    """Returns the root of the page, which is HTML and XML, and its text."""
+    page = run(arguments + " --html -", rc)
+    tags = Tags()
+    tags.feed(page)
+    tags.close()
+    assert not tags.open and not [r for r in tags.refers if not r.startswith("#")], tags.refers
+    root = xml.etree.ElementTree.fromstring(page)
+    return root, "".join(root.itertext()), page
+
+
+def check_page():
+    """A page that any reader of HTML or XML accepts, with what the JSON has."""
+    arguments = DISORDER + " --machines 2 --interfaces 2 --late-rank 3=200us"
+    found = json.loads(run(arguments + " --json"))
+    root, text, page = page_read(arguments)
+    assert page_read(arguments)[2] == page
+    assert f"{found['makespan_us']:.3f}" in text and f"{found['scheduler']['preemptions']}" in text
+    drawings = list(root.iter(SVG + "svg"))
+    assert len(drawings) == 6, len(drawings)
+    for part in ("latency", "transfer", "link", "block", "other"):
+        assert f"{found['critical_path'][part + '_us']:.1f} us" in text, part
+    for reason in ("no_data", "no_credit", "no_work"):
+        assert f"{found['scheduler']['blocked_us'][reason]:.1f} us" in text, reason
+    for line in found["collectives"]:
+        titles = [t.text for t in drawings[0].iter(SVG + "title")
+                  if t.text.startswith(f"collective {line['name']}:")]
+        assert len(titles) == 1 and f"median {line['latency_us']['median']:.3f}" in titles[0], line
+    bars = [t.text for t in drawings[5].iter(SVG + "title")]
+    assert len(bars) == 8 * 12 and "96 of their 96 runs" in text, len(bars)
+    last = max(float(b.split(" to ")[1].split()[0]) for b in bars)
+    assert last == found["makespan_us"], last
+    for drawing in drawings:  # nothing is drawn beside the picture
+        wide = float(drawing.get("viewBox").split()[2])
+        for rect in drawing.iter(SVG + "rect"):
+            assert 0 <= float(rect.get("x")) and (
+                float(rect.get("x")) + float(rect.get("width")) <= wide), rect.attrib
+    check_links(drawings[4], found["traffic"])
+    _, text, _ = page_read(DISORDER + " --no-preemption", 10)
+    assert "CIRCULAR WAIT" in text and "device is held" in text
+    _, text, _ = page_read("--ranks 300 --op barrier")
+    assert "The first 16 of 300 ranks" in text and "The first 12 of 300 links" in text
+    page_read("--ranks 1 --bytes 8")
+    check_page_names()
+    refused = run(DISORDER + " --html /nowhere/page.html", 73)
+    assert refused.count("\n") == 1 and "/nowhere/page.html" in refused, refused
+    refused = run(DISORDER + " --html /dev/full", 73)
+    assert refused.count("\n") == 1 and "/dev/full" in refused, refused
+    for other in ("--goal x", "--regret"):
+        refused = run(f"{other} --html x.html", 64)
+        assert refused.count("\n") == 1 and "html" in refused, refused
+
+
+def check_links(drawing, traffic):
+    """All links together have sent all bytes."""
+    sent = {"rank": 0, "machine": 0}
+    texts = [t.text for t in drawing.iter(SVG + "text")]
+    for name, value in zip(texts[::2], texts[1::2]):
+        sent[name.split()[0]] += int(value.split(", ")[1].split()[0])
+    assert sent["machine"] == traffic["outside"]["bytes"], (sent, traffic)
+    assert sent["rank"] == traffic["inside"]["bytes"], (sent, traffic)
+
+
+def check_page_names():
+    """What HTML gives a meaning to is written as text: here the name of a program's file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "<b>&'\"x.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"program": [{"name": "a", "op": "barrier", "size": 2}]}, file)
+        root, text, _ = page_read(f"--ranks 4 --program {path}")
+        assert path in text and "0: a" in text
+        assert len(list(root.iter("{http://www.w3.org/1999/xhtml}b"))) == 1  # the outcome's
 
 
 def check_programs():
@@ -321,6 +419,7 @@ def check_scale():
 check_results()
 check_orders()
 check_trace()
+check_page()
 check_programs()
 check_replay()
 check_goal()
