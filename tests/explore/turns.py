@@ -49,8 +49,8 @@ def check_equal(folder):
         evictions += sum(t["counts"][3] for t in record["turns"]) - len(starts)
         quits += sum(t["counts"][5] for t in record["turns"])
     assert min(preemptions, quits, evictions) > 20 * SEEDS, (preemptions, quits, evictions)
-    print(f"{SEEDS} seeds: {preemptions} preemptions, {evictions} more loads than the first of each "
-          f"collective, {quits} quits: all turns are equal")
+    print(f"{SEEDS} seeds: {preemptions} preemptions, {quits} quits, and {evictions} "
+          "loads besides the first of each collective: all turns are equal")
 
 
 def check_budget(folder):
@@ -75,8 +75,9 @@ def check_each_field(folder):
     with open(explore(folder, 3), encoding="utf-8") as file:
         record = json.load(file)
     number = next(i for i, t in enumerate(record["turns"]) if len(t["queue"]) > 1)
-    said = {"fetched runs": ("counts", 0), "primitives": ("counts", 1), "preemptions": ("counts", 2),
-            "context loads": ("counts", 3), "saves": ("counts", 4), "quits": ("counts", 5),
+    said = {"fetched runs": ("counts", 0), "primitives": ("counts", 1),
+            "preemptions": ("counts", 2), "context loads": ("counts", 3), "saves": ("counts", 4),
+            "quits": ("counts", 5),
             "ended runs": ("counts", 6), "place in the task queue": ("at", 0),
             "run of the scheduled collective": ("at", 1), "phase": ("at", 2), "op": ("at", 3),
             "repeat": ("at", 4)}
