@@ -223,6 +223,9 @@ static bool turns_read(struct reader *r, const json_t *root) {
 }
 
 static bool turns_parse(struct reader *r, json_t *root, const json_error_t *why) {
+  if (!root && why->line < 0) {
+    return rondo_sim_refuse(r->error, "%.200s", why->text);
+  }
   if (!root) {
     return rondo_sim_refuse(r->error, "%.200s:%d: it is no JSON", r->name, why->line);
   }

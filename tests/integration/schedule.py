@@ -315,7 +315,9 @@ def check_goal():
         refused = run_file(ping.replace("calc", "wait"), rc=65)
         assert refused == (f'rondo-sim schedule: {path}:7: send, recv or calc expected in place of '
                            '"wait"\n'), refused
-    assert "No such file" in run("--goal /nowhere/x", 65)
+    for option, rc in (("--goal", 65), ("--program", 64), ("--turns", 65)):
+        found = run(f"{option} /nowhere/x", rc)
+        assert "/nowhere/x: No such file" in found and ":-1" not in found
     assert "only for --goal" in run("--loggp 1,2,3,4,5", 64)
     assert "only for --goal" in run("--message-gap", 64)
 
