@@ -370,9 +370,9 @@ void rondo_schedule_order_draw(struct rondo_schedule_machine *m, struct rondo_sc
 
 // Makes bins twice as long, so that there is one for `now_ns`.
 static void lengths_fold(struct rondo_schedule_lengths *q, uint64_t now_ns) {
-  const uint32_t half = RONDO_SCHEDULE_BINS / 2;
+  const uint64_t half = RONDO_SCHEDULE_BINS / 2;
   for (; now_ns >> q->bin_shift >= RONDO_SCHEDULE_BINS; q->bin_shift++) {
-    for (uint32_t i = 0; i < half; i++) {
+    for (uint64_t i = 0; i < half; i++) {
       uint32_t a = q->most[2 * i], b = q->most[2 * i + 1];
       q->sum[i] = q->sum[2 * i] + q->sum[2 * i + 1];
       q->samples[i] = q->samples[2 * i] + q->samples[2 * i + 1];

@@ -167,42 +167,9 @@ static void options_number(void) {
   }
 }
 
-static error_t option_parse(int key, char *arg, struct argp_state *state) {
-  struct arguments *a = state->input;
-  struct rondo_sim_error error;
-  if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + OPTION_COUNT) {
-    const char *name = options[key - KEY_FIRST_SETTING].name;
-    a->not_turns = name;
-    a->not_goal = strcmp(name, "loggp") == 0 ? a->not_goal : name;
-    a->not_regret = rondo_sim_list_find(regret_settings, name) < 0 ? a->not_regret : name;
-    if (!rondo_schedule_job_set(&a->job, name, arg, &error)) {
-      command_fail(EX_USAGE, error.text);
-    }
-    return 0;
-  }
-  for (int i = 0; i < OPTION_COUNT; i++) {
-    if (options[i].key == key && key != KEY_TURNS && key != KEY_PROGRESS && key != 'q') {
-      a->not_turns = options[i].name;
-    }
-  }
+// An option that says where results go. Returns false if it is none.
+static bool output_parse(int key, char *arg, struct arguments *a) {
   switch (key) {
-  case KEY_TURNS:
-    a->turns = arg;
-    break;
-  case KEY_NO_PREEMPTION:
-    a->job.settings.policy.budget = RONDO_BUDGET_NEVER;
-    a->not_goal = "no-preemption";
-    break;
-  case KEY_REGRET:
-    a->regret = true;
-    a->not_goal = "regret";
-    break;
-  case KEY_GOAL:
-    a->goal = arg;
-    break;
-  case KEY_MESSAGE_GAP:
-    a->job.goal.messages_take_gap = true;
-    break;
   case KEY_JSON:
     a->json = arg ? arg : "-";
     break;
@@ -225,6 +192,56 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
   case KEY_DOT:
     a->dot = arg;
     a->not_goal = a->not_regret = "dot";
+    break;
+  default:
+    return false;
+  }
+  return true;
+}
+
+// Notes any option besides --turns that says what is simulated, or where results go.
+static void not_turns_note(int key, struct arguments *a) {
+  for (int i = 0; i < OPTION_COUNT; i++) {
+    if (options[i].key == key && key != KEY_TURNS && key != KEY_PROGRESS && key != 'q') {
+      a->not_turns = options[i].name;
+    }
+  }
+}
+
+static error_t option_parse(int key, char *arg, struct argp_state *state) {
+  struct arguments *a = state->input;
+  struct rondo_sim_error error;
+  if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + OPTION_COUNT) {
+    const char *name = options[key - KEY_FIRST_SETTING].name;
+    not_turns_note(key, a);
+    a->not_goal = strcmp(name, "loggp") == 0 ? a->not_goal : name;
+    a->not_regret = rondo_sim_list_find(regret_settings, name) < 0 ? a->not_regret : name;
+    if (!rondo_schedule_job_set(&a->job, name, arg, &error)) {
+      command_fail(EX_USAGE, error.text);
+    }
+    return 0;
+  }
+  not_turns_note(key, a);
+  if (output_parse(key, arg, a)) {
+    return 0;
+  }
+  switch (key) {
+  case KEY_TURNS:
+    a->turns = arg;
+    break;
+  case KEY_NO_PREEMPTION:
+    a->job.settings.policy.budget = RONDO_BUDGET_NEVER;
+    a->not_goal = "no-preemption";
+    break;
+  case KEY_REGRET:
+    a->regret = true;
+    a->not_goal = "regret";
+    break;
+  case KEY_GOAL:
+    a->goal = arg;
+    break;
+  case KEY_MESSAGE_GAP:
+    a->job.goal.messages_take_gap = true;
     break;
   case KEY_PROGRESS:
     a->progress = 1;

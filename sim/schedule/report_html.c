@@ -107,7 +107,7 @@ static void tick_add(struct rondo_sim_text *t, const struct scale *s, double ns,
 static void axis_add(struct rondo_sim_text *t, const struct scale *s, double high) {
   static const double steps[] = {1, 2, 5, 10};
   if (s->is_log) {
-    for (double e = s->from; e <= s->to; e++) {
+    for (int e = (int)s->from; e <= (int)s->to; e++) {
       tick_add(t, s, pow(10, e), high);
     }
     return;
@@ -117,8 +117,8 @@ static void axis_add(struct rondo_sim_text *t, const struct scale *s, double hig
   while (step < 3 && power * steps[step] < least) {
     step++;
   }
-  for (double ns = 0; ns <= s->to; ns += power * steps[step]) {
-    tick_add(t, s, ns, high);
+  for (int i = 0; i * power * steps[step] <= s->to; i++) {
+    tick_add(t, s, i * power * steps[step], high);
   }
 }
 
@@ -407,18 +407,26 @@ static int compare_begins(const void *a, const void *b) {
              : (x->ended_ns > y->ended_ns) - (x->ended_ns < y->ended_ns);
 }
 
-static void run_add(struct rondo_sim_text *t, const struct rondo_schedule_report *r,
-                    const struct rondo_schedule_machine *m, const struct scale *s, double y,
-                    double high, const struct rondo_schedule_ended *e) {
+// How a timeline is drawn.
+struct timeline {
+  const struct rondo_schedule_report *report;
+  const struct rondo_schedule_machine *machine;
+  struct scale scale;
+  double lane; // height
+};
+
+static void run_add(struct rondo_sim_text *t, const struct timeline *to, double y,
+                    const struct rondo_schedule_ended *e) {
   char name[RONDO_SCHEDULE_NAME_BYTES + 16];
-  uint32_t line = rondo_schedule_machine_collective(m, e->collective)->line;
-  double x = at_x(s, (double)e->submitted_ns), end = at_x(s, (double)e->ended_ns);
-  name_make(name, r, line);
+  uint32_t line = rondo_schedule_machine_collective(to->machine, e->collective)->line;
+  double x = at_x(&to->scale, (double)e->submitted_ns);
+  double end = at_x(&to->scale, (double)e->ended_ns);
+  name_make(name, to->report, line);
   rondo_sim_text_add(t, "<g><title>");
   rondo_sim_text_add_xml(t, name, "");
   rondo_sim_text_add(t, ": %.3f to %.3f us</title>\n", (double)e->submitted_ns / 1e3,
                      (double)e->ended_ns / 1e3);
-  rect_add(t, x, y, end - x - 0.3, high, color_of(line));
+  rect_add(t, x, y, end - x - 0.3, to->lane * 0.85, color_of(line));
   rondo_sim_text_add(t, "</g>\n");
 }
 
@@ -445,16 +453,15 @@ static void timeline_add(struct rondo_sim_text *t, const struct rondo_schedule_r
   struct rondo_schedule_ended *runs = runs_take(m, ranks, &count);
   uint64_t drawn = count < MOST_RUNS ? count : MOST_RUNS;
   uint32_t *lanes = rondo_sim_alloc((drawn + 1) * sizeof *lanes);
-  double lane = RANK_HIGH / lanes_take(runs, drawn, lanes);
-  struct scale s = scale_make(0, (double)r->totals.makespan_ns, false);
-  double high = RANK_HIGH + 6;
-  lane = lane < LANE_HIGH ? lane : LANE_HIGH;
+  double lane = RANK_HIGH / lanes_take(runs, drawn, lanes), high = RANK_HIGH + 6;
+  const struct timeline to = {r, m, scale_make(0, (double)r->totals.makespan_ns, false),
+                              lane < LANE_HIGH ? lane : LANE_HIGH};
   section_add(t, "When did which run?",
               "A bar is a run on a rank, from its submission to its end; its color is the "
               "collective. Runs that overlap are below each other, and where there are more than "
               "28, on top of each other. A pointer that rests on a bar shows its name.");
   svg_begin(t, ranks * high + AXIS);
-  axis_add(t, &s, ranks * high);
+  axis_add(t, &to.scale, ranks * high);
   for (uint32_t i = 0; i < ranks; i++) {
     char name[32];
     snprintf(name, sizeof name, "rank %" PRIu32, i);
@@ -462,7 +469,7 @@ static void timeline_add(struct rondo_sim_text *t, const struct rondo_schedule_r
     rect_add(t, 0, i * high, LEFT + WIDE, 0.6, "#dddddd");
   }
   for (uint64_t i = 0; i < drawn; i++) {
-    run_add(t, r, m, &s, runs[i].rank * high + 3 + lanes[i] * lane, lane * 0.85, &runs[i]);
+    run_add(t, &to, runs[i].rank * high + 3 + lanes[i] * to.lane, &runs[i]);
   }
   svg_end(t);
   rondo_sim_text_add(t,

@@ -51,22 +51,28 @@ static bool small_read(struct reader *r, const json_t *object, const char *key, 
   return ok;
 }
 
-// Reads a list of `least` to `most` whole numbers that are all below `bound`.
-static bool list_read(struct reader *r, const json_t *object, const char *key, uint32_t least,
-                      uint32_t most, uint64_t bound, uint64_t *values, uint32_t *count) {
+// How many numbers a list has, and what they are below.
+struct bounds {
+  uint32_t least, most;
+  uint64_t below;
+};
+
+// Reads a list of whole numbers.
+static bool list_read(struct reader *r, const json_t *object, const char *key, struct bounds b,
+                      uint64_t *values, uint32_t *count) {
   const json_t *list = json_object_get(object, key);
   size_t size = json_array_size(list);
-  bool ok = json_is_array(list) && size >= least && size <= most;
+  bool ok = json_is_array(list) && size >= b.least && size <= b.most;
   for (size_t i = 0; ok && i < size; i++) {
     json_int_t n = json_integer_value(json_array_get(list, i));
-    ok = json_is_integer(json_array_get(list, i)) && n >= 0 && (uint64_t)n < bound;
+    ok = json_is_integer(json_array_get(list, i)) && n >= 0 && (uint64_t)n < b.below;
     values[i] = (uint64_t)n;
   }
   *count = (uint32_t)size;
   return ok || rondo_sim_refuse(r->error,
                                 "%.200s: %s: \"%s\" is no list of %u to %u numbers "
                                 "below %" PRIu64,
-                                r->name, r->where, key, least, most, bound);
+                                r->name, r->where, key, b.least, b.most, b.below);
 }
 
 static bool settings_read(struct reader *r, const json_t *root) {
@@ -91,9 +97,9 @@ static bool settings_read(struct reader *r, const json_t *root) {
 
 // The ranks of a collective, each once.
 static bool members_read(struct reader *r, const json_t *from, uint32_t *count) {
-  uint64_t members[RONDO_SCHEDULE_TURN_RANKS];
+  uint64_t members[RONDO_SCHEDULE_TURN_RANKS] = {0};
   uint32_t n = r->t->settings.rank_count;
-  if (!list_read(r, from, "ranks", 1, n, n, members, count)) {
+  if (!list_read(r, from, "ranks", (struct bounds){1, n, n}, members, count)) {
     return false;
   }
   uint32_t *ranks = rondo_sim_alloc(*count * sizeof *ranks);
@@ -155,9 +161,9 @@ static bool collectives_read(struct reader *r, const json_t *root) {
 // Reads a list of collectives into `words`.
 static bool words_read(struct reader *r, const json_t *from, const char *key, uint32_t *first,
                        uint32_t *count) {
-  uint64_t values[RONDO_SCHEDULE_TURN_WORDS];
-  if (!list_read(r, from, key, 0, RONDO_SCHEDULE_TURN_WORDS, r->t->collective_count, values,
-                 count)) {
+  uint64_t values[RONDO_SCHEDULE_TURN_WORDS] = {0};
+  const struct bounds b = {0, RONDO_SCHEDULE_TURN_WORDS, r->t->collective_count};
+  if (!list_read(r, from, key, b, values, count)) {
     return false;
   }
   *first = r->t->word_count;
@@ -189,20 +195,21 @@ static bool given_check(struct reader *r, const struct rondo_schedule_turn *turn
 }
 
 static bool turn_read(struct reader *r, const json_t *from, struct rondo_schedule_turn *turn) {
+  const struct bounds all = {RONDO_SCHEDULE_TURN_COUNTS, RONDO_SCHEDULE_TURN_COUNTS, MOST_NS};
   uint32_t looks = 0, count = 0;
   bool ok = small_read(r, from, "rank", r->t->settings.rank_count - 1, &turn->rank) &&
             number_read(r, from, "now_ns", MOST_NS, &turn->taken.now_ns) &&
             small_read(r, from, "looks", 1, &looks) &&
             small_read(r, from, "steps", MOST_STEPS, &turn->taken.steps) &&
             small_read(r, from, "resident", 1, &turn->resident) &&
-            list_read(r, from, "counts", RONDO_SCHEDULE_TURN_COUNTS, RONDO_SCHEDULE_TURN_COUNTS,
-                      MOST_NS, turn->counts, &count) &&
+            list_read(r, from, "counts", all, turn->counts, &count) &&
             words_read(r, from, "given", &turn->given, &turn->given_count) &&
             words_read(r, from, "queue", &turn->queue, &turn->queue_count) && given_check(r, turn);
   uint32_t places = turn->queue_count ? RONDO_SCHEDULE_TURN_PLACES : 0;
   turn->taken.looks = looks;
   turn->taken.runs = turn->given_count;
-  return ok && list_read(r, from, "at", places, places, MOST_NS, turn->place, &count);
+  return ok &&
+         list_read(r, from, "at", (struct bounds){places, places, MOST_NS}, turn->place, &count);
 }
 
 static bool turns_read(struct reader *r, const json_t *root) {
@@ -322,7 +329,7 @@ static void flags_set(struct player *p) {
   for (uint32_t rank = 0; rank < p->t->settings.rank_count; rank++) {
     struct rondo_schedule_rank *r = &p->m->ranks[rank];
     r->block.flag_end = r->member_count;
-    for (uint32_t i = 0; i < r->member_count; i++) {
+    for (uint32_t i = 0; p->recorded && i < r->member_count; i++) {
       if (p->recorded[rondo_schedule_member_of(p->m, r, i)->collective] != UINT32_MAX) {
         ((uint8_t *)(uintptr_t)r->block.flags)[i] = 1;
         r->flag_words |= UINT64_C(1) << i / 8 % 64;

@@ -86,7 +86,7 @@ static void write_collective(struct explore_machine *m, uint32_t c) {
           "%s\n {\"kind\": \"%s\", \"algorithm\": \"%s\", \"bytes\": %llu, \"root\": %u, "
           "\"slots\": %u, \"ranks\": [",
           c ? "," : "", rondo_kind_name(d->kind), rondo_plan_algorithm_name(s->algorithm),
-          (unsigned long long)(s->count * sizeof(float)), s->root, s->slot_count);
+          (unsigned long long)s->count * sizeof(float), s->root, s->slot_count);
   for (uint32_t i = 0; i < r->nranks; i++) // a send-recv has its sender first
     fprintf(record.file, "%s%u", i ? ", " : "", r->members[i]);
   fputs("]}", record.file);
