@@ -17,6 +17,10 @@
 // given by its distance from the connector. A reference is an address of the producer; the consumer
 // adds the distance to its own mapping of that memory (`reference_bias`).
 //
+// The connector is in the consumer's memory, which the producer may reach across a link. Each side
+// keeps a copy of the constants that it uses in its endpoint, in its own memory. So it reads only
+// what the other side writes: marks, slots, `consumed`, `shut` and `reading`.
+//
 // Edges (docs/memory-order.md):
 //   C1 publish (release mark)      pairs with C2 try_peek (acquire mark): the payload is visible.
 //   C3 consume (release consumed)  pairs with C4 try_reserve (acquire consumed): the slot is free.
@@ -46,6 +50,8 @@
 // memory that is lent to the producer; they never hold a reference.
 #define RONDO_REFERENCES_LENT (UINT32_MAX - 1)
 #define RONDO_REFERENCES_NONE UINT32_MAX
+
+#define RONDO_ENDPOINT_INIT_BYTES 16u // of a struct rondo_endpoint, set by rondo_endpoint_init
 
 struct rondo_slot {
   uint32_t mark;    // sequence number + 1 of what it holds
@@ -90,13 +96,30 @@ static_assert(sizeof(struct rondo_connector) == 2 * RONDO_LINE_BYTES, "shared la
 static_assert(offsetof(struct rondo_connector, reference_begin) == RONDO_LINE_BYTES + 64,
               "see there");
 
-// One side's private view of a connector; part of a block's context.
+// One side's private view of a connector, in its own memory.
+//
+//    init -> open, once the connector's constants are known -> any call below
 struct rondo_endpoint {
   uint64_t connector; // address of struct rondo_connector
   uint32_t sequence;  // of the next slot to publish or to consume
   uint32_t seen;      // producer: the `consumed` that it saw last
+  // Copies of the connector's constants, set by open.
+  uint16_t slot_count;
+  uint16_t reads_private; // producer
+  uint32_t slot_bytes;
+  uint32_t payload;         // distance from the connector
+  uint32_t reference_bytes; // producer
+  uint64_t ready;           // address of the other side's ready byte; 0: none
+  uint64_t flag;            // address of the other side's ready flag; 0: none
+  uint64_t reference_begin; // producer
+  union {
+    uint64_t reference_end;  // producer
+    uint64_t reference_bias; // consumer
+  };
 };
-static_assert(sizeof(struct rondo_endpoint) == 16, "shared layout");
+static_assert(sizeof(struct rondo_endpoint) == 64, "a cache line");
+static_assert(offsetof(struct rondo_endpoint, slot_count) == RONDO_ENDPOINT_INIT_BYTES,
+              "init writes what is before");
 
 RONDO_FN size_t rondo_connector_bytes(uint32_t slot_count) {
   return sizeof(struct rondo_connector) + slot_count * sizeof(struct rondo_slot);
@@ -128,7 +151,8 @@ RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_seq
   }
 }
 
-// `connector`: its address as this side sees it; it is not read.
+// Sets the first RONDO_ENDPOINT_INIT_BYTES of an endpoint. `connector`: its address as this side
+// sees it; it is not read.
 RONDO_FN void rondo_endpoint_init(struct rondo_endpoint *e, const struct rondo_connector *connector,
                                   uint32_t first_sequence) {
   e->connector = (uint64_t)(uintptr_t)connector;
@@ -140,6 +164,42 @@ RONDO_FN struct rondo_connector *rondo_endpoint_connector(const struct rondo_end
   return (struct rondo_connector *)(uintptr_t)e->connector;
 }
 
+// The flag `distance` from the connector.
+RONDO_FN uint64_t rondo_connector_flag_at(const struct rondo_connector *c, uint64_t distance) {
+  return distance ? (uint64_t)(uintptr_t)c + distance : 0;
+}
+
+// Takes the constants that the producer uses from the connector, before its first other call.
+RONDO_FN void rondo_endpoint_open_send(struct rondo_endpoint *e) {
+  const struct rondo_connector *c = rondo_endpoint_connector(e);
+  e->slot_count = (uint16_t)c->slot_count;
+  e->reads_private = (uint16_t)c->reads_private;
+  e->slot_bytes = c->slot_bytes;
+  e->payload = (uint32_t)c->payload;
+  e->reference_bytes = c->reference_bytes;
+  e->ready = c->consumer_ready;
+  e->flag = rondo_connector_flag_at(c, c->consumer_flag);
+  e->reference_begin = c->reference_begin;
+  e->reference_end = c->reference_end;
+}
+
+// Takes the constants that the consumer uses.
+RONDO_FN void rondo_endpoint_open_recv(struct rondo_endpoint *e) {
+  const struct rondo_connector *c = rondo_endpoint_connector(e);
+  e->slot_count = (uint16_t)c->slot_count;
+  e->slot_bytes = c->slot_bytes;
+  e->payload = (uint32_t)c->payload;
+  e->ready = c->producer_ready;
+  e->flag = rondo_connector_flag_at(c, c->producer_flag);
+  e->reference_bias = c->reference_bias;
+}
+
+// The slot of the endpoint's present sequence number.
+RONDO_FN struct rondo_slot *rondo_endpoint_slot(const struct rondo_endpoint *e) {
+  struct rondo_slot *slots = (struct rondo_slot *)(rondo_endpoint_connector(e) + 1);
+  return &slots[e->sequence & (e->slot_count - 1u)];
+}
+
 // Sets a side's ready byte after the data is visible. It does not load the byte first: the side may
 // be about to clear it (docs/memory-order.md).
 RONDO_FN void rondo_connector_set_ready(uint64_t ready) {
@@ -147,59 +207,56 @@ RONDO_FN void rondo_connector_set_ready(uint64_t ready) {
     rondo_store_release_u8((uint8_t *)(uintptr_t)ready, 1); // C7
 }
 
-// Sets the ready flag of the other side's collective, `distance` from the connector, after the data
-// is visible. Like set_ready, it does not load the flag first.
-RONDO_FN void rondo_connector_set_flag(struct rondo_connector *c, uint64_t distance) {
-  if (distance && !RONDO_FAULT(FLAG_LOST))
-    rondo_store_release_u8((uint8_t *)((uintptr_t)c + distance), 1); // C9
+// Sets the ready flag of the other side's collective after the data is visible. Like set_ready, it
+// does not load the flag first.
+RONDO_FN void rondo_connector_set_flag(uint64_t flag) {
+  if (flag && !RONDO_FAULT(FLAG_LOST))
+    rondo_store_release_u8((uint8_t *)(uintptr_t)flag, 1); // C9
 }
 
 // Producer: true if the next slot may be written.
 RONDO_FN bool rondo_connector_try_reserve(struct rondo_endpoint *e) {
-  struct rondo_connector *c = rondo_endpoint_connector(e);
-  if (e->sequence - e->seen < c->slot_count)
+  if (e->sequence - e->seen < e->slot_count)
     return true;
-  e->seen = rondo_load_acquire_u32(&c->consumed); // C4
-  return e->sequence - e->seen < c->slot_count;
+  e->seen = rondo_load_acquire_u32(&rondo_endpoint_connector(e)->consumed); // C4
+  return e->sequence - e->seen < e->slot_count;
 }
 
 // Returns where the payload of this side's current slot is, if it has `bytes` and is no reference.
 // The producer writes it there after a successful reservation. Null: the connector has no memory
 // for so many bytes, and the slot can only be a reference.
 RONDO_FN void *rondo_connector_payload(const struct rondo_endpoint *e, uint64_t bytes) {
-  struct rondo_connector *c = rondo_endpoint_connector(e);
   if (bytes <= RONDO_CONNECTOR_INLINE_BYTES)
-    return rondo_connector_slot(c, e->sequence)->data;
-  if (!c->slot_bytes)
+    return rondo_endpoint_slot(e)->data;
+  if (!e->slot_bytes)
     return NULL;
-  uint64_t at = (uint64_t)(e->sequence & (c->slot_count - 1)) * c->slot_bytes;
-  return (void *)(uintptr_t)(e->connector + c->payload + at);
+  uint64_t at = (uint64_t)(e->sequence & (e->slot_count - 1u)) * e->slot_bytes;
+  return (void *)(uintptr_t)(e->connector + e->payload + at);
 }
 
 // Producer: true if `bytes` at `address` may be passed as a reference.
 RONDO_FN bool rondo_connector_can_refer(const struct rondo_endpoint *e, const void *address,
                                         uint64_t bytes) {
-  const struct rondo_connector *c = rondo_endpoint_connector(e);
   uint64_t at = (uint64_t)(uintptr_t)address;
-  return bytes >= c->reference_bytes && at >= c->reference_begin && at <= c->reference_end &&
-         bytes <= c->reference_end - at;
+  return bytes >= e->reference_bytes && at >= e->reference_begin && at <= e->reference_end &&
+         bytes <= e->reference_end - at;
 }
 
 RONDO_FN bool rondo_connector_reads_private(const struct rondo_endpoint *e) {
-  return rondo_endpoint_connector(e)->reads_private != 0;
+  return e->reads_private != 0;
 }
 
 // Producer: true if no slot of the connector is ever a reference, so that the consumer never reads
 // the producer's buffer.
 RONDO_FN bool rondo_connector_has_no_references(const struct rondo_endpoint *e) {
-  return rondo_endpoint_connector(e)->reference_bytes == RONDO_REFERENCES_NONE;
+  return e->reference_bytes == RONDO_REFERENCES_NONE;
 }
 
 // Beside its payload a slot can hold a word, where the payload is not. The producer writes the word
 // before it publishes the slot. `is_reference`: the slot will be published as a reference.
 RONDO_FN void rondo_connector_put_word(const struct rondo_endpoint *e, bool is_reference,
                                        uint64_t word) {
-  struct rondo_slot *slot = rondo_connector_slot(rondo_endpoint_connector(e), e->sequence);
+  struct rondo_slot *slot = rondo_endpoint_slot(e);
   if (is_reference)
     *(uint64_t *)(void *)slot->data = word;
   else
@@ -210,8 +267,7 @@ RONDO_FN void rondo_connector_put_word(const struct rondo_endpoint *e, bool is_r
 // refers to. On a GPU one thread calls it, after all threads have written the payload.
 RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *reference,
                                       uint32_t bytes) {
-  struct rondo_connector *c = rondo_endpoint_connector(e);
-  struct rondo_slot *slot = rondo_connector_slot(c, e->sequence);
+  struct rondo_slot *slot = rondo_endpoint_slot(e);
   if (reference) {
     slot->address = (uint64_t)(uintptr_t)reference;
     slot->bytes = bytes | RONDO_SLOT_REFERENCE;
@@ -219,7 +275,7 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
     slot->bytes = bytes;
   }
   if (RONDO_FAULT(FLAG_BEFORE_DATA))
-    rondo_connector_set_flag(c, c->consumer_flag);
+    rondo_connector_set_flag(e->flag);
   RONDO_POINT("connector.publish");
   if (RONDO_DELAYED(publish, e)) {
     e->sequence++;
@@ -229,16 +285,15 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
   rondo_store_fenced_u32(&slot->mark, e->sequence + 1); // C1
   e->sequence++;
   if (!RONDO_FAULT(FLAG_BEFORE_DATA))
-    rondo_connector_set_flag(c, c->consumer_flag);
-  rondo_connector_set_ready(c->consumer_ready);
+    rondo_connector_set_flag(e->flag);
+  rondo_connector_set_ready(e->ready);
 }
 
 // Consumer: the next slot, or null if it has not been published.
 RONDO_FN const struct rondo_slot *rondo_connector_try_peek(const struct rondo_endpoint *e) {
-  struct rondo_connector *c = rondo_endpoint_connector(e);
-  struct rondo_slot *slot = rondo_connector_slot(c, e->sequence);
+  struct rondo_slot *slot = rondo_endpoint_slot(e);
   uint32_t mark = rondo_load_acquire_u32(&slot->mark); // C2
-  if (RONDO_FAULT(LAP_MARK_OFF) && mark == e->sequence + 1 - c->slot_count)
+  if (RONDO_FAULT(LAP_MARK_OFF) && mark == e->sequence + 1 - e->slot_count)
     return slot;
   return mark == e->sequence + 1 ? slot : NULL;
 }
@@ -258,7 +313,7 @@ RONDO_FN uint64_t rondo_slot_word(const struct rondo_slot *slot) {
 RONDO_FN const void *rondo_slot_payload(const struct rondo_endpoint *e,
                                         const struct rondo_slot *slot) {
   if (rondo_slot_is_reference(slot))
-    return (const void *)(uintptr_t)(slot->address + rondo_endpoint_connector(e)->reference_bias);
+    return (const void *)(uintptr_t)(slot->address + e->reference_bias);
   return rondo_connector_payload(e, slot->bytes);
 }
 
@@ -271,8 +326,8 @@ RONDO_FN void rondo_connector_consume_fenced(struct rondo_endpoint *e) {
   if (RONDO_DELAYED(consume, e))
     return;
   rondo_store_fenced_u32(&c->consumed, e->sequence + (RONDO_FAULT(CREDIT_TWICE) ? 1 : 0)); // C3
-  rondo_connector_set_flag(c, c->producer_flag);
-  rondo_connector_set_ready(c->producer_ready);
+  rondo_connector_set_flag(e->flag);
+  rondo_connector_set_ready(e->ready);
 }
 
 // Consumer: frees the slot. On a GPU one thread calls it, after all threads have read the payload.

@@ -71,12 +71,12 @@ RONDO_FN bool rondo_context_run_ops(struct rondo_block *b, struct rondo_active_s
 // is shut and not being read.
 RONDO_FN bool rondo_context_let_go(struct rondo_task_context *c) {
   if (c->state.phase == RONDO_PHASE_FAILING)
-    return rondo_connector_try_shut(&c->state.send);
+    return rondo_connector_try_shut(rondo_context_send(c));
   // The consumer may be on another machine, and its credits may arrive late or never.
-  if (rondo_connector_has_no_references(&c->state.send))
+  if (rondo_connector_has_no_references(rondo_context_send(c)))
     return true;
-  uint32_t end = c->fixed.send_table ? c->state.send.sequence : c->state.reference_end;
-  return rondo_connector_is_drained(&c->state.send, end);
+  uint32_t end = c->fixed.send_table ? rondo_context_send(c)->sequence : c->state.reference_end;
+  return rondo_connector_is_drained(rondo_context_send(c), end);
 }
 
 // Checks the send peers from peer `repeat` on, a bounded number of them. Returns true if one of
@@ -104,8 +104,19 @@ RONDO_FN void rondo_context_take_plan(struct rondo_task_context *c) {
   home->fixed = c->fixed;
 }
 
+// Opens the endpoints of all peers.
+RONDO_FN void rondo_context_open(const struct rondo_task_context *c) {
+  struct rondo_endpoint *send = (struct rondo_endpoint *)(uintptr_t)c->fixed.send_table;
+  struct rondo_endpoint *recv = (struct rondo_endpoint *)(uintptr_t)c->fixed.recv_table;
+  uint32_t recv_count = rondo_context_memory(c)->recv_peer_count;
+  for (uint32_t i = 0; i < c->fixed.send_peer_count; i++)
+    rondo_endpoint_open_send(&send[i]);
+  for (uint32_t i = 0; i < recv_count; i++)
+    rondo_endpoint_open_recv(&recv[i]);
+}
+
 // What the first run does when the gate has been seen open (G2): takes the plan if the context
-// lacks it, and makes the writes of the gate.
+// lacks it, makes the writes of the gate, and opens the endpoints.
 RONDO_FN void rondo_context_enter(struct rondo_task_context *c) {
   c->state.flags &= (uint8_t)~RONDO_RUN_FIRST;
   if (c->fixed.is_provisional)
@@ -119,6 +130,7 @@ RONDO_FN void rondo_context_enter(struct rondo_task_context *c) {
     if (w->to)
       *(uint64_t *)(uintptr_t)w->to = w->value;
   }
+  rondo_context_open(c);
 }
 
 // Begins the plan of a run that may move data.

@@ -82,22 +82,10 @@ RONDO_FN struct rondo_task_context *rondo_block_entry_context(struct rondo_block
   return &slot->context;
 }
 
-// Makes `current` the endpoint of peer `peer`; `bound` is the peer whose endpoint it is until then.
-// `endpoints` is the address of the endpoints of all peers. The gate must have been seen open (G2):
-// the endpoints are not known before.
-RONDO_FN void rondo_endpoint_bind(uint64_t endpoints, struct rondo_endpoint *current,
-                                  uint16_t *bound, uint32_t peer) {
-  struct rondo_endpoint *table = (struct rondo_endpoint *)(uintptr_t)endpoints;
-  if (peer == *bound)
-    return;
-  if (*bound != RONDO_PLAN_NO_PEER)
-    table[*bound] = *current;
-  *current = table[peer];
-  *bound = (uint16_t)peer;
-}
-
+// Makes `send` the endpoint of send peer `peer`. The endpoints must have been opened.
 RONDO_FN void rondo_context_bind_send(struct rondo_task_context *c, uint32_t peer) {
-  rondo_endpoint_bind(c->fixed.send_table, &c->state.send, &c->state.bound_send, peer);
+  c->state.send = c->fixed.send_table + peer * sizeof(struct rondo_endpoint);
+  c->state.bound_send = (uint16_t)peer;
 }
 
 // Makes `send` and `recv` the endpoints of the current op's peers.
@@ -107,8 +95,7 @@ RONDO_FN void rondo_context_bind(struct rondo_task_context *c) {
   if (op->primitive & RONDO_PRIM_SEND)
     rondo_context_bind_send(c, op->send_peer + walked);
   if (op->primitive & RONDO_PRIM_RECV)
-    rondo_endpoint_bind(c->fixed.recv_table, &c->state.recv, &c->state.bound_recv,
-                        op->recv_peer + walked);
+    c->state.recv = c->fixed.recv_table + (op->recv_peer + walked) * sizeof(struct rondo_endpoint);
 }
 
 #endif // RONDO_DAEMON_CORE_BLOCK_SLOT_CORE_H

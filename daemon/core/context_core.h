@@ -92,7 +92,7 @@ struct rondo_own_memory {
   uint64_t scratch_bytes;    // of each block
   uint64_t gate_writes;      // address of those of block 0; 0: the CPU writes all itself
   uint32_t gate_write_count; // of each block
-  uint32_t reserved;
+  uint32_t recv_peer_count;
 };
 static_assert(sizeof(struct rondo_own_memory) == 48, "shared layout");
 
@@ -141,32 +141,34 @@ struct rondo_context_dynamic {
   struct rondo_task_run queued; // next
   uint64_t loop;
   uint64_t started_ns;
-  struct rondo_endpoint send, recv; // of the current op's peers
+  uint64_t send, recv;    // addresses of the endpoints of the current op's peers
   uint32_t repeat;        // executions of the current op that are done; after the plan, send peers
   uint32_t reference_end; // send sequence after the last published reference
   uint8_t op;
-  uint8_t phase;                   // enum rondo_context_phase
-  uint8_t status;                  // enum rondo_status of the run
-  uint8_t flags;                   // RONDO_SQE_* and RONDO_RUN_*
-  uint16_t bound_send, bound_recv; // peers of `send` and `recv`, or RONDO_PLAN_NO_PEER
+  uint8_t phase;       // enum rondo_context_phase
+  uint8_t status;      // enum rondo_status of the run
+  uint8_t flags;       // RONDO_SQE_* and RONDO_RUN_*
+  uint16_t bound_send; // peer of `send`, or RONDO_PLAN_NO_PEER
+  uint16_t reserved;
 };
 #define RONDO_RUN_HAS_REFERENCE 4u // this run has published one
 #define RONDO_RUN_FAILED 8u        // this run or an earlier one: the connectors may hold its slots
 #define RONDO_RUN_FIRST 16u        // no run has passed the gate: see rondo_context_enter
 #define RONDO_RUN_NEXT_SHIFT 5u    // above: the RONDO_SQE_* of the next run
 static_assert(RONDO_SQE_FLAGS < RONDO_RUN_HAS_REFERENCE, "see there");
-static_assert(sizeof(struct rondo_context_dynamic) == 80 + 16 + 32 + 8 + 8, "shared layout");
+static_assert(sizeof(struct rondo_context_dynamic) == 80 + 16 + 16 + 8 + 8, "shared layout");
 
 #define RONDO_CONTEXT_VECTOR_BYTES 16u // a context is loaded and saved as vectors of so many bytes
 
 struct rondo_task_context {
   alignas(RONDO_CONTEXT_VECTOR_BYTES) struct rondo_context_static fixed;
   struct rondo_context_dynamic state;
+  uint8_t line[16]; // no other block's context is in a line of this one
 };
 // The published DFCCL takes 4,240 bytes for the same.
 static_assert(sizeof(struct rondo_task_context) <= 256, "context budget");
 static_assert(offsetof(struct rondo_task_context, state) % RONDO_CONTEXT_VECTOR_BYTES == 0 &&
-                  sizeof(struct rondo_task_context) % RONDO_CONTEXT_VECTOR_BYTES == 0,
+                  offsetof(struct rondo_task_context, line) % RONDO_CONTEXT_VECTOR_BYTES == 0,
               "moved as vectors");
 
 // Provided by the driver. Load copies a whole context to an active slot; save copies the dynamic
@@ -216,6 +218,15 @@ RONDO_FN const struct rondo_plan_op *rondo_context_op(const struct rondo_task_co
 
 RONDO_FN const struct rondo_own_memory *rondo_context_memory(const struct rondo_task_context *c) {
   return (const struct rondo_own_memory *)(uintptr_t)c->fixed.ops - 1;
+}
+
+// The endpoints of the current op's peers.
+RONDO_FN struct rondo_endpoint *rondo_context_send(const struct rondo_task_context *c) {
+  return (struct rondo_endpoint *)(uintptr_t)c->state.send;
+}
+
+RONDO_FN struct rondo_endpoint *rondo_context_recv(const struct rondo_task_context *c) {
+  return (struct rondo_endpoint *)(uintptr_t)c->state.recv;
 }
 
 RONDO_FN bool rondo_context_has_reference(const struct rondo_task_context *c) {

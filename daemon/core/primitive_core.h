@@ -208,18 +208,18 @@ RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
   if (!(v->op->primitive & RONDO_PRIM_RECV) && (is_result || !c->fixed.reduction.scale))
     memory = v->local;
   if (!memory || v->rest || (v->op->primitive & RONDO_PRIM_SCRATCH) ||
-      !rondo_connector_can_refer(&c->state.send, memory, v->bytes))
+      !rondo_connector_can_refer(rondo_context_send(c), memory, v->bytes))
     return NULL;
   bool is_private = (c->state.flags & RONDO_SQE_PRIVATE) != 0;
-  return is_private && !rondo_connector_reads_private(&c->state.send) ? NULL : memory;
+  return is_private && !rondo_connector_reads_private(rondo_context_send(c)) ? NULL : memory;
 }
 
 // The lent memory for the payload of the reserved slot.
 RONDO_FN void *rondo_chunk_lent(const struct rondo_task_context *c) {
   const struct rondo_own_memory *own = rondo_context_memory(c);
-  uint32_t slots = rondo_endpoint_connector(&c->state.send)->slot_count;
+  uint32_t slots = rondo_context_send(c)->slot_count;
   uint64_t link = (uint64_t)c->fixed.block * c->fixed.send_peer_count + c->state.bound_send;
-  uint64_t slot = link * slots + (c->state.send.sequence & (slots - 1));
+  uint64_t slot = link * slots + (rondo_context_send(c)->sequence & (slots - 1));
   return (void *)(uintptr_t)(own->lent + slot * own->slot_bytes);
 }
 
@@ -227,11 +227,11 @@ RONDO_FN void *rondo_chunk_lent(const struct rondo_task_context *c) {
 RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct rondo_chunk_view *v,
                                   const void *reference) {
   if (v->part)
-    rondo_connector_put_word(&c->state.send, reference != NULL, v->part->count);
-  rondo_connector_publish(&c->state.send, reference, (uint32_t)v->message_bytes);
+    rondo_connector_put_word(rondo_context_send(c), reference != NULL, v->part->count);
+  rondo_connector_publish(rondo_context_send(c), reference, (uint32_t)v->message_bytes);
   if (reference) {
     c->state.flags |= RONDO_RUN_HAS_REFERENCE;
-    c->state.reference_end = c->state.send.sequence;
+    c->state.reference_end = rondo_context_send(c)->sequence;
   }
 }
 
@@ -274,7 +274,7 @@ RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, struct rondo_chu
   if (ready)
     rondo_chunk_publish(c, v, reference);
   void *payload =
-      sends && !reference ? rondo_connector_payload(&c->state.send, v->message_bytes) : NULL;
+      sends && !reference ? rondo_connector_payload(rondo_context_send(c), v->message_bytes) : NULL;
   if (sends && !reference && !payload)
     reference = payload = rondo_chunk_lent(c);
   if (RONDO_FAULT(PUBLISH_BEFORE_DATA) && sends && !ready) {
@@ -284,7 +284,7 @@ RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, struct rondo_chu
   rondo_chunk_move(c, v, payload);
   if (guarded) {
     RONDO_POINT("primitive.read");
-    if (!rondo_connector_try_end_reading(&c->state.recv))
+    if (!rondo_connector_try_end_reading(rondo_context_recv(c)))
       return false;
   }
   if (sends && !ready && !RONDO_FAULT(PUBLISH_BEFORE_DATA))
@@ -326,9 +326,9 @@ RONDO_FN void rondo_listed_refuse(const struct rondo_task_context *c, uint64_t t
 // which covers this.
 RONDO_FN void rondo_primitive_consume(struct rondo_task_context *c, uint16_t primitive) {
   if (primitive & RONDO_PRIM_SEND)
-    rondo_connector_consume_fenced(&c->state.recv);
+    rondo_connector_consume_fenced(rondo_context_recv(c));
   else
-    rondo_connector_consume(&c->state.recv);
+    rondo_connector_consume(rondo_context_recv(c));
 }
 
 // Tries to execute the current chunk, and checks up to `looks` times for its data. Returns enum
@@ -340,10 +340,10 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
   uint16_t primitive = rondo_context_op(c)->primitive;
   if (rondo_chunk_is_absent(c))
     return RONDO_ATTEMPT_DONE;
-  if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(&c->state.send))
+  if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(rondo_context_send(c)))
     return RONDO_ATTEMPT_NO_CREDIT;
   if (RONDO_ONE_THREAD && (primitive & RONDO_PRIM_RECV) &&
-      !rondo_connector_try_peek(&c->state.recv))
+      !rondo_connector_try_peek(rondo_context_recv(c)))
     return RONDO_ATTEMPT_NO_DATA;
   rondo_chunk_locate(c, &v); // first: the thread would only wait meanwhile
   const struct rondo_slot *slot = NULL;
@@ -352,7 +352,7 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     for (uint32_t i = 0; i < looks && !slot; i++) {
       if (i)
         rondo_relax(); // the peer may be the sibling thread of this core
-      slot = rondo_connector_try_peek(&c->state.recv);
+      slot = rondo_connector_try_peek(rondo_context_recv(c));
     }
     if (!slot)
       return RONDO_ATTEMPT_NO_DATA;
@@ -362,14 +362,14 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
       return RONDO_ATTEMPT_MISMATCH;
     }
   }
-  if (guarded && !rondo_connector_try_begin_reading(&c->state.recv)) {
-    (void)rondo_connector_try_end_reading(&c->state.recv);
+  if (guarded && !rondo_connector_try_begin_reading(rondo_context_recv(c))) {
+    (void)rondo_connector_try_end_reading(rondo_context_recv(c));
     return RONDO_ATTEMPT_SHUT;
   }
   if (slot)
-    v.incoming = rondo_slot_payload(&c->state.recv, slot);
+    v.incoming = rondo_slot_payload(rondo_context_recv(c), slot);
   if (RONDO_FAULT(CREDIT_BEFORE_READ) && slot)
-    rondo_connector_consume(&c->state.recv);
+    rondo_connector_consume(rondo_context_recv(c));
   RONDO_POINT("primitive.execute");
   if (!rondo_chunk_execute(c, &v, guarded))
     return RONDO_ATTEMPT_SHUT;

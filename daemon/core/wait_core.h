@@ -68,13 +68,12 @@ RONDO_FN struct rondo_wait rondo_wait_for_gate(const struct rondo_task_context *
 // The wait of a run in the middle of its plan. `attempt`: how its last attempt failed.
 RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context *c, int attempt) {
   if (attempt == RONDO_ATTEMPT_NO_CREDIT) {
-    const struct rondo_connector *to = rondo_endpoint_connector(&c->state.send);
-    return rondo_wait_make(RONDO_WAIT_CHANGES, &to->consumed, c->state.send.seen);
+    const struct rondo_endpoint *to = rondo_context_send(c);
+    return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_endpoint_connector(to)->consumed, to->seen);
   }
   if (attempt == RONDO_ATTEMPT_NO_DATA) {
-    const struct rondo_slot *slot =
-        rondo_connector_slot(rondo_endpoint_connector(&c->state.recv), c->state.recv.sequence);
-    return rondo_wait_make(RONDO_WAIT_EQUALS, &slot->mark, c->state.recv.sequence + 1);
+    const struct rondo_endpoint *from = rondo_context_recv(c);
+    return rondo_wait_make(RONDO_WAIT_EQUALS, &rondo_endpoint_slot(from)->mark, from->sequence + 1);
   }
   if (attempt == RONDO_ATTEMPT_SHUT) // the failure is about to be seen here too
     return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_context_gate(c)->state, RONDO_GATE_OPEN);
@@ -83,18 +82,18 @@ RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context 
 
 // The wait of a context whose last step made no progress, except on a full completion queue.
 RONDO_FN struct rondo_wait rondo_wait_of(const struct rondo_task_context *c, int attempt) {
-  const struct rondo_connector *to;
+  const struct rondo_endpoint *to;
   switch (c->state.phase) {
   case RONDO_PHASE_GATE:
     return rondo_wait_for_gate(c);
   case RONDO_PHASE_OPS:
     return rondo_wait_for_chunk(c, attempt);
   case RONDO_PHASE_DRAIN:
-    to = rondo_endpoint_connector(&c->state.send);
-    return rondo_wait_make(RONDO_WAIT_CHANGES, &to->consumed, c->state.send.seen);
+    to = rondo_context_send(c);
+    return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_endpoint_connector(to)->consumed, to->seen);
   case RONDO_PHASE_FAILING:
-    to = rondo_endpoint_connector(&c->state.send);
-    return rondo_wait_make(RONDO_WAIT_CHANGES, &to->reading, 1);
+    to = rondo_context_send(c);
+    return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_endpoint_connector(to)->reading, 1);
   default:
     return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
   }
@@ -109,11 +108,11 @@ RONDO_FN bool rondo_wait_is_flagged(const struct rondo_task_context *c, int atte
     return rondo_load_relaxed_u32(&rondo_context_gate(c)->state) == RONDO_GATE_CLOSED;
   case RONDO_PHASE_OPS:
     if (attempt == RONDO_ATTEMPT_NO_DATA)
-      return rondo_endpoint_connector(&c->state.recv)->consumer_flag != 0;
+      return rondo_endpoint_connector(rondo_context_recv(c))->consumer_flag != 0;
     return attempt == RONDO_ATTEMPT_NO_CREDIT &&
-           rondo_endpoint_connector(&c->state.send)->producer_flag != 0;
+           rondo_endpoint_connector(rondo_context_send(c))->producer_flag != 0;
   case RONDO_PHASE_DRAIN:
-    return rondo_endpoint_connector(&c->state.send)->producer_flag != 0;
+    return rondo_endpoint_connector(rondo_context_send(c))->producer_flag != 0;
   default:
     return false;
   }

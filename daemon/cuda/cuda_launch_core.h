@@ -281,7 +281,7 @@ RONDO_FN void rondo_cuda_launch_report_context(struct rondo_cuda_block_status *s
                                                const struct rondo_task_context *c) {
   uint32_t stands = c->state.phase | (uint32_t)c->state.op << 8;
   if (c->state.phase == RONDO_PHASE_OPS && (rondo_context_op(c)->primitive & RONDO_PRIM_RECV) &&
-      rondo_connector_try_peek(&c->state.recv))
+      rondo_connector_try_peek(rondo_context_recv(c)))
     stands |= RONDO_STANDS_HAS_DATA;
   if (rondo_context_has_reference(c))
     stands |= RONDO_STANDS_HAS_REFERENCE;

@@ -63,7 +63,7 @@ RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value) {
 // a context takes the time of one access. Movers would have no more loads in flight, and would cost
 // two barriers. Contexts are in global memory, active slots in shared memory.
 #define STATIC_VECTORS ((uint32_t)offsetof(struct rondo_task_context, state) / RONDO_VECTOR_BYTES)
-#define CONTEXT_VECTORS ((uint32_t)sizeof(struct rondo_task_context) / RONDO_VECTOR_BYTES)
+#define CONTEXT_VECTORS ((uint32_t)offsetof(struct rondo_task_context, line) / RONDO_VECTOR_BYTES)
 
 static __device__ __forceinline__ struct rondo_vector shared_load(uint32_t address) {
   struct rondo_vector v;

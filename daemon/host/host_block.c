@@ -254,8 +254,8 @@ int rondo_host_block_drive(struct rondo_host_block *block, uint64_t now_ns,
 
 // Prefetches the slot that a run writes first: the peer has a copy of its line.
 static void endpoint_prefetch(const struct rondo_endpoint *e) {
-  if (e->connector)
-    rondo_prefetch_to_write(rondo_connector_slot(rondo_endpoint_connector(e), e->sequence));
+  if (e)
+    rondo_prefetch_to_write(rondo_endpoint_slot(e));
 }
 
 // True if a run of the collective sends nothing before it has received.
@@ -267,7 +267,7 @@ static bool block_receives_first(const struct rondo_block *b, uint32_t index) {
     first++;
   if (first < c->fixed.op_count && (ops[first].primitive & RONDO_PRIM_RECV))
     return true;
-  endpoint_prefetch(&c->state.send);
+  endpoint_prefetch(rondo_context_send(c));
   return false;
 }
 
@@ -276,9 +276,8 @@ static void block_prefetch_chunk(struct rondo_block *b) {
   if (!b->queue.count)
     return;
   const struct rondo_task_context *c = &rondo_slot_at_cursor(b)->context;
-  if (c->state.phase == RONDO_PHASE_OPS && c->state.recv.connector)
-    rondo_prefetch(
-        rondo_connector_slot(rondo_endpoint_connector(&c->state.recv), c->state.recv.sequence));
+  if (c->state.phase == RONDO_PHASE_OPS && c->state.recv)
+    rondo_prefetch(rondo_endpoint_slot(rondo_context_recv(c)));
 }
 
 uint64_t rondo_host_block_submit_inline(struct rondo_host_block *block,

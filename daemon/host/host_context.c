@@ -15,12 +15,7 @@ void rondo_context_save(struct rondo_task_context *buffer, const struct rondo_ta
   buffer->state.queued.number = 0;
   buffer->state.phase = RONDO_PHASE_IDLE;
   buffer->state.flags = slot->state.flags;
-  rondo_store_relaxed_u32(&buffer->state.send.sequence, slot->state.send.sequence);
-  rondo_store_relaxed_u32(&buffer->state.send.seen, slot->state.send.seen);
-  buffer->state.send.connector = slot->state.send.connector;
-  rondo_store_relaxed_u32(&buffer->state.recv.sequence, slot->state.recv.sequence);
-  rondo_store_relaxed_u32(&buffer->state.recv.seen, slot->state.recv.seen);
-  buffer->state.recv.connector = slot->state.recv.connector;
+  buffer->state.send = slot->state.send;
+  buffer->state.recv = slot->state.recv;
   buffer->state.bound_send = slot->state.bound_send;
-  buffer->state.bound_recv = slot->state.bound_recv;
 }

@@ -137,7 +137,7 @@ static bool block_inspect(const struct rondo_block *b, uint32_t index,
   view->waiting_ns = now_ns > since_ns ? now_ns - since_ns : 0;
   view->has_data = c->state.phase == RONDO_PHASE_OPS &&
                    (rondo_context_op(c)->primitive & RONDO_PRIM_RECV) &&
-                   rondo_connector_try_peek(&c->state.recv);
+                   rondo_connector_try_peek(rondo_context_recv(c));
   return true;
 }
 

@@ -121,6 +121,10 @@ static int tuning_measure(struct rondo_tuning *out, uint64_t duration_ns, char *
   rondo_endpoint_init(&there.recv, forth, 0);
   rondo_endpoint_init(&there.send, back, 0);
   rondo_endpoint_init(&here.recv, back, 0);
+  rondo_endpoint_open_send(&here.send);
+  rondo_endpoint_open_recv(&here.recv);
+  rondo_endpoint_open_send(&there.send);
+  rondo_endpoint_open_recv(&there.recv);
   if (pthread_create(&echo, NULL, echo_main, &there))
     return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "profile: a thread cannot be created");
   uint64_t trip_ns = player_measure_ns(&here, rondo_now_ns() + duration_ns);

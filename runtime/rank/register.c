@@ -373,10 +373,18 @@ static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
   return coll->block_count * peers * sizeof(struct rondo_endpoint);
 }
 
-// The endpoints, and scratch with room for its alignment.
+// The address of the endpoints, each of which has a cache line, after the program that ends at
+// `end`.
+static uint64_t endpoints_place(uint64_t end) {
+  const uint64_t line = sizeof(struct rondo_endpoint);
+  return (end + line - 1) / line * line;
+}
+
+// The endpoints and scratch, with room for the alignment of both.
 static uint64_t coll_private_bytes(const struct rondo_coll *coll) {
   uint64_t scratch = coll_borrows_scratch(coll) ? 0 : coll_scratch_bytes(coll);
-  return coll_endpoint_bytes(coll) + (scratch ? scratch + RONDO_SCRATCH_ALIGN_BYTES : 0);
+  return coll_endpoint_bytes(coll) + sizeof(struct rondo_endpoint) +
+         (scratch ? scratch + RONDO_SCRATCH_ALIGN_BYTES : 0);
 }
 
 // Writes all three to zeroed memory. The place of the endpoints is known.
@@ -386,7 +394,8 @@ static void program_fill(const struct rondo_coll *coll, char *to) {
   struct rondo_own_memory own = {.slot_bytes = coll_shape_lent(coll).slot_bytes,
                                  .scratch_first = plan->scratch_first,
                                  .scratch_bytes =
-                                     rondo_shape_scratch_bytes(&coll->registration.shape, plan)};
+                                     rondo_shape_scratch_bytes(&coll->registration.shape, plan),
+                                 .recv_peer_count = plan->recv.count};
   if (coll->registration.gate_writes) {
     own.gate_writes = (uint64_t)(uintptr_t)coll->registration.gate_writes;
     own.gate_write_count = rondo_binding_gate_writes(plan);
@@ -454,7 +463,7 @@ static void context_fill(const struct rondo_coll *coll, uint32_t block,
   }
   c->state.phase = RONDO_PHASE_IDLE;
   c->state.flags = RONDO_RUN_FIRST;
-  c->state.bound_send = c->state.bound_recv = RONDO_PLAN_NO_PEER;
+  c->state.bound_send = RONDO_PLAN_NO_PEER;
 }
 
 static int coll_build_plan(struct rondo_coll *coll) {
@@ -546,7 +555,7 @@ static int registration_load(struct rondo_registration *r) {
   const uint64_t late = (uint64_t)(uintptr_t)coll->late;
   bool has_memory = plans && program && late && coll_get_gate_writes(rank, coll);
   int status = has_memory ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
-  r->endpoints = late + coll_program_bytes(coll);
+  r->endpoints = endpoints_place(late + coll_program_bytes(coll));
   for (uint32_t b = 0; b < coll->block_count && status == RONDO_SUCCESS; b++) {
     static_fill(coll, &plans[b]);
     plan_fill(coll, b, late, &plans[b]);
@@ -598,7 +607,7 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll, char **i
       rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE, bytes);
   r->index = coll->index;
   if (!coll->is_late)
-    r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_image_bytes(coll);
+    r->endpoints = endpoints_place((uint64_t)(uintptr_t)coll->contexts + coll_image_bytes(coll));
   bool needs_parts = coll->desc.kind == RONDO_ALL_TO_ALL_V && !coll->exchange;
   if (needs_parts)
     coll->parts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_SHARED,

@@ -240,7 +240,7 @@ static void block_write_endpoints(struct member *m, uint32_t block) {
     struct rondo_endpoint endpoint;
     rondo_endpoint_init(&endpoint, rondo_link_connector(link, block),
                         m->comm->shape.first_sequence);
-    block_write(m, place, &table[(size_t)block * peers + i], &endpoint, sizeof endpoint);
+    block_write(m, place, &table[(size_t)block * peers + i], &endpoint, RONDO_ENDPOINT_INIT_BYTES);
     block_write_mapping(m, link, block);
   }
 }

@@ -42,7 +42,7 @@ struct rondo_binding_member {
 
 // How many gate writes each block of a member needs at most.
 static inline uint32_t rondo_binding_gate_writes(const struct rondo_plan *plan) {
-  const uint32_t endpoint = sizeof(struct rondo_endpoint) / sizeof(uint64_t);
+  const uint32_t endpoint = RONDO_ENDPOINT_INIT_BYTES / sizeof(uint64_t);
   return plan->send.count * (endpoint + 2) + plan->recv.count * (endpoint + 1);
 }
 

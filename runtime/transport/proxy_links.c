@@ -126,8 +126,9 @@ static void link_note_credited(struct rondo_proxy *p, struct rondo_proxy_link *l
 
 void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *link,
                               const struct rondo_proxy_head *head) {
-  struct rondo_endpoint end = {.connector = link->connectors[head->block].end.connector};
-  end.sequence = head->sequence;
+  struct rondo_endpoint end;
+  rondo_endpoint_init(&end, rondo_proxy_connector(link, head->block), head->sequence);
+  rondo_endpoint_open_send(&end); // the block's flag may be new
   link->received++;
   link_add_uncredited(p, link);
   rondo_proxy_count(&p->counters.slots_received);
@@ -164,7 +165,7 @@ void rondo_proxy_link_release(struct rondo_proxy *p, struct rondo_proxy_link *li
   if (connector->released == before)
     return;
   rondo_store_release_u32(&c->consumed, connector->released); // C3
-  rondo_connector_set_flag(c, c->producer_flag);
+  rondo_connector_set_flag(rondo_connector_flag_at(c, c->producer_flag));
   rondo_proxy_link_notify(p, link);
 }
 
@@ -475,6 +476,7 @@ struct rondo_proxy_link *rondo_proxy_link_create(struct rondo_proxy *p,
     const struct rondo_connector *c =
         (const struct rondo_connector *)((const char *)config->first + b * config->stride_bytes);
     rondo_endpoint_init(&connector->end, c, c->first_sequence);
+    rondo_endpoint_open_recv(&connector->end);
     connector->credited = connector->released = c->first_sequence;
   }
   pthread_mutex_lock(&p->lock);

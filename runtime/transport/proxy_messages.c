@@ -148,7 +148,7 @@ static void *data_receive(struct rondo_proxy *p, const struct rondo_proxy_head *
   link->connectors[head->block].busy |=
       rondo_proxy_bit(rondo_proxy_connector(link, head->block), head->sequence);
   *ticket = f;
-  struct rondo_endpoint end = {.connector = link->connectors[head->block].end.connector};
+  struct rondo_endpoint end = link->connectors[head->block].end;
   end.sequence = head->sequence;
   return rondo_connector_payload(&end, head->bytes);
 }

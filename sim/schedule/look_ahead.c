@@ -36,6 +36,12 @@ static void connector_load_ahead(uint64_t connector) {
   load_ahead((const char *)(uintptr_t)connector + RONDO_LINE_BYTES, RONDO_LINE_BYTES);
 }
 
+// The endpoints of the context's current op.
+static void endpoints_load_ahead(const struct rondo_task_context *c) {
+  __builtin_prefetch(rondo_context_send(c));
+  __builtin_prefetch(rondo_context_recv(c));
+}
+
 // The rank's words about the collective of the event.
 static void words_load_ahead(const struct rondo_schedule_machine *m,
                              const struct rondo_schedule_event *e) {
@@ -66,10 +72,14 @@ void rondo_schedule_look_ahead(const struct rondo_schedule_machine *m) {
   if (e && e->kind == RONDO_SCHEDULE_ARRIVAL) {
     load_ahead(context_of(m, e), sizeof(struct rondo_task_context));
   }
+  e = rondo_schedule_event_ahead(q, 3);
+  if (e && e->kind == RONDO_SCHEDULE_ARRIVAL) {
+    endpoints_load_ahead(context_of(m, e));
+  }
   e = rondo_schedule_event_ahead(q, 2);
   if (e && e->kind == RONDO_SCHEDULE_ARRIVAL) {
-    const struct rondo_endpoint *to = &context_of(m, e)->state.send;
-    if (to->connector) {
+    const struct rondo_endpoint *to = rondo_context_send(context_of(m, e));
+    if (to) {
       struct rondo_connector *c = rondo_endpoint_connector(to);
       connector_load_ahead(to->connector);
       __builtin_prefetch((const char *)(c + 1));
@@ -88,14 +98,15 @@ void rondo_schedule_look_ahead_in_queue(const struct rondo_schedule_machine *m,
             ->contexts;
     if (i == 4) {
       load_ahead(c, sizeof *c);
-    } else if (i == 2 && c->state.send.connector) {
-      connector_load_ahead(c->state.send.connector);
+    } else if (i == 3) {
+      endpoints_load_ahead(c);
+    } else if (i == 2 && c->state.send) {
+      connector_load_ahead(rondo_context_send(c)->connector);
     }
-    if (i == 2 && c->state.recv.connector) {
-      connector_load_ahead(c->state.recv.connector);
-    } else if (i == 1 && c->state.recv.connector) {
-      __builtin_prefetch(
-          rondo_connector_slot(rondo_endpoint_connector(&c->state.recv), c->state.recv.sequence));
+    if (i == 2 && c->state.recv) {
+      connector_load_ahead(rondo_context_recv(c)->connector);
+    } else if (i == 1 && c->state.recv) {
+      __builtin_prefetch(rondo_endpoint_slot(rondo_context_recv(c)));
     }
   }
 }

@@ -109,12 +109,9 @@ static void word_restore(struct rondo_slot *slot) {
 bool rondo_simulate_publish(const struct rondo_endpoint *e) {
   struct rondo_schedule_machine *m = running;
   struct rondo_schedule_rank *r = m->stepping;
-  const struct rondo_task_context *context =
-      (const struct rondo_task_context *)(const void *)((const char *)e -
-                                                        offsetof(struct rondo_task_context,
-                                                                 state.send));
+  const struct rondo_task_context *context = &rondo_slot_at_cursor(&r->block)->context;
   struct rondo_connector *c = rondo_endpoint_connector(e);
-  struct rondo_slot *slot = rondo_connector_slot(c, e->sequence);
+  struct rondo_slot *slot = rondo_endpoint_slot(e);
   if (m->settings.is_at_once) {
     rondo_schedule_flag_set(&m->ranks[c->consumer_rank], c, c->consumer_flag);
     return false;
@@ -155,10 +152,7 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e) {
 
 bool rondo_simulate_consume(const struct rondo_endpoint *e) {
   struct rondo_schedule_machine *m = running;
-  const struct rondo_task_context *context =
-      (const struct rondo_task_context *)(const void *)((const char *)e -
-                                                        offsetof(struct rondo_task_context,
-                                                                 state.recv));
+  const struct rondo_task_context *context = &rondo_slot_at_cursor(&m->stepping->block)->context;
   struct rondo_connector *c = rondo_endpoint_connector(e);
   if (m->settings.is_at_once) {
     rondo_schedule_flag_set(&m->ranks[c->producer_rank], c, c->producer_flag);

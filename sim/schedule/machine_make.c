@@ -282,11 +282,13 @@ static void connectors_make(struct rondo_schedule_machine *m, uint32_t number) {
       c->producer_flag = flag_distance(m, c->producer_rank, number, c);
       c->consumer_flag = flag_distance(m, c->consumer_rank, number, c);
       rondo_endpoint_init(&w->send[i], c, 0);
+      rondo_endpoint_open_send(&w->send[i]);
     }
   }
   for (uint32_t i = 0; i < l->link_count; i++) {
     const char *c = w->connectors + l->recv_links[i] * w->stride;
     rondo_endpoint_init(&w->recv[i], (const struct rondo_connector *)(const void *)c, 0);
+    rondo_endpoint_open_recv(&w->recv[i]);
   }
 }
 
@@ -320,7 +322,7 @@ static void contexts_make(struct rondo_schedule_machine *m, uint32_t number) {
     if (l->parts) {
       c->fixed.geometry.listed = (uintptr_t)rondo_schedule_layout_parts(l, k);
     }
-    c->state.bound_send = c->state.bound_recv = RONDO_PLAN_NO_PEER;
+    c->state.bound_send = RONDO_PLAN_NO_PEER;
   }
 }
 

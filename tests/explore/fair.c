@@ -25,9 +25,9 @@ static int chunk_can_move(const struct rondo_task_context *c) {
   uint32_t primitive = rondo_context_op(c)->primitive;
   if (rondo_chunk_is_absent(c))
     return 1;
-  return (!(primitive & RONDO_PRIM_SEND) || has_room(&c->state.send)) &&
-         (!(primitive & RONDO_PRIM_RECV) || has_data(&c->state.recv)) &&
-         !((primitive & RONDO_PRIM_RECV) && rondo_endpoint_connector(&c->state.recv)->shut);
+  return (!(primitive & RONDO_PRIM_SEND) || has_room(rondo_context_send(c))) &&
+         (!(primitive & RONDO_PRIM_RECV) || has_data(rondo_context_recv(c))) &&
+         !((primitive & RONDO_PRIM_RECV) && rondo_endpoint_connector(rondo_context_recv(c))->shut);
 }
 
 // True if a step would progress the run. Leaves its failure aside, which blocks may see later.

@@ -14,8 +14,8 @@ KERNEL = "rondo_cuda_daemon_timed" if IS_TIMED else "rondo_cuda_daemon"
 ARCHITECTURES = [f"sm_{number}" for number in sys.argv[3].split(",")]
 MOST_REGISTERS = 128  # 512 threads of them fit a multiprocessor
 MOST_SHARED = 1024  # static; what a block's state and tasks take is dynamic
-CONTEXT_VECTORS = 16  # of 16 bytes: daemon/core/context_core.h
-SAVED_VECTORS = 9  # of those, the dynamic part
+CONTEXT_VECTORS = 15  # of 16 bytes: daemon/core/context_core.h
+SAVED_VECTORS = 8  # of those, the dynamic part
 
 
 def kernels(log):

@@ -167,6 +167,10 @@ struct rondo_hand_link *rondo_hand_link(uint32_t process, int is_outgoing,
     c->reference_bytes = UINT32_MAX;
     rondo_connector_init(c, first_sequence);
     rondo_endpoint_init(&l->ends[b], c, first_sequence);
+    if (is_outgoing) // the block sends
+      rondo_endpoint_open_send(&l->ends[b]);
+    else
+      rondo_endpoint_open_recv(&l->ends[b]);
   }
   struct rondo_proxy_link_config config = {.process = process,
                                            .is_outgoing = (uint32_t)is_outgoing,

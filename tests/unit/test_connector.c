@@ -41,6 +41,12 @@ struct rig {
   struct rondo_endpoint producer, consumer;
 };
 
+// Lets both sides take the connector's constants.
+static void rig_open(struct rig *r) {
+  rondo_endpoint_open_send(&r->producer);
+  rondo_endpoint_open_recv(&r->consumer);
+}
+
 static void rig_init(struct rig *r, uint32_t first_sequence) {
   r->connector = aligned_alloc(RONDO_LINE_BYTES, RIG_BYTES);
   assert_non_null(r->connector);
@@ -50,12 +56,20 @@ static void rig_init(struct rig *r, uint32_t first_sequence) {
   r->connector->slot_count = SLOTS;
   r->connector->slot_bytes = SLOT_BYTES;
   r->connector->reference_bytes = UINT32_MAX;
+  r->connector->reads_private = 0;
   rondo_connector_init(r->connector, first_sequence);
   rondo_endpoint_init(&r->producer, r->connector, r->connector->first_sequence);
   rondo_endpoint_init(&r->consumer, r->connector, r->connector->first_sequence);
+  rig_open(r);
 }
 
 static void rig_fini(struct rig *r) { free(r->connector); }
+
+static uint64_t address_of(const uint8_t *byte) { return (uint64_t)(uintptr_t)byte; }
+
+static uint64_t distance_of(const struct rondo_connector *c, const uint8_t *flag) {
+  return address_of(flag) - (uint64_t)(uintptr_t)c;
+}
 
 static unsigned char byte_of(uint32_t number, uint32_t at) {
   return (unsigned char)(number * 31u + at * 7u + 1u);
@@ -181,15 +195,49 @@ static void only_what_lies_in_the_range_is_referred_to(void **state) {
   struct rig r;
   rig_init(&r, 0);
   r.connector->reference_bytes = 10;
+  rig_open(&r);
   assert_true(rondo_connector_can_refer(&r.producer, theirs, 10));
   assert_false(rondo_connector_can_refer(&r.producer, theirs, 9));
   r.connector->reference_begin = (uint64_t)(uintptr_t)theirs + 20;
   r.connector->reference_end = (uint64_t)(uintptr_t)theirs + 80;
+  rig_open(&r);
   assert_true(rondo_connector_can_refer(&r.producer, theirs + 20, 60));
   assert_false(rondo_connector_can_refer(&r.producer, theirs + 19, 60));
   assert_false(rondo_connector_can_refer(&r.producer, theirs + 21, 60));
   assert_false(rondo_connector_can_refer(&r.producer, theirs + 81, 10));
   assert_false(rondo_connector_can_refer(&r.producer, theirs + 20, UINT64_MAX));
+  rig_fini(&r);
+}
+
+// The connector's constants may be across a link.
+static void an_open_side_reads_no_constants(void **state) {
+  (void)state;
+  static const unsigned char theirs[1000];
+  struct rig r;
+  uint8_t told[4] = {0};
+  rig_init(&r, 0);
+  r.connector->reference_bytes = sizeof theirs;
+  r.connector->producer_ready = address_of(&told[0]);
+  r.connector->consumer_ready = address_of(&told[1]);
+  r.connector->producer_flag = distance_of(r.connector, &told[2]);
+  r.connector->consumer_flag = distance_of(r.connector, &told[3]);
+  rig_open(&r);
+  const size_t first = offsetof(struct rondo_connector, slot_count);
+  const size_t is_mapped = offsetof(struct rondo_connector, is_mapped);
+  memset((char *)r.connector + first, 0xa5, is_mapped - first);
+  for (uint32_t n = 0; n < 3 * SLOTS; n++) {
+    assert_true(rondo_connector_try_reserve(&r.producer));
+    send_number(&r.producer, n);
+    expect_number(&r.consumer, n);
+  }
+  assert_false(rondo_connector_reads_private(&r.producer));
+  assert_false(rondo_connector_has_no_references(&r.producer));
+  assert_true(rondo_connector_can_refer(&r.producer, theirs, sizeof theirs));
+  rondo_connector_publish(&r.producer, theirs, sizeof theirs);
+  const struct rondo_slot *slot = rondo_connector_try_peek(&r.consumer);
+  assert_ptr_equal(rondo_slot_payload(&r.consumer, slot), theirs);
+  for (size_t i = 0; i < sizeof told; i++)
+    assert_int_equal(told[i], 1);
   rig_fini(&r);
 }
 
@@ -237,6 +285,8 @@ static void both_sides_may_map_the_connector_where_they_like(void **state) {
   c->reference_bias = (uint64_t)(uintptr_t)ours - (uint64_t)(uintptr_t)theirs;
   rondo_endpoint_init(&producer, (struct rondo_connector *)theirs, c->first_sequence);
   rondo_endpoint_init(&consumer, c, c->first_sequence);
+  rondo_endpoint_open_send(&producer);
+  rondo_endpoint_open_recv(&consumer);
   for (uint32_t n = 0; n < 20; n++) {
     assert_true(rondo_connector_try_reserve(&producer));
     send_number(&producer, n);
@@ -340,8 +390,6 @@ static void hands_over_between_threads(void **state) {
 
 // ---- which side is notified ----
 
-static uint64_t address_of(const uint8_t *byte) { return (uint64_t)(uintptr_t)byte; }
-
 static void notifies_the_other_side_if_it_asks_for_that(void **state) {
   (void)state;
   uint8_t producer_ready = 0;
@@ -350,6 +398,7 @@ static void notifies_the_other_side_if_it_asks_for_that(void **state) {
   rig_init(&r, 0);
   r.connector->producer_ready = address_of(&producer_ready);
   r.connector->consumer_ready = address_of(&consumer_ready);
+  rig_open(&r);
   assert_true(rondo_connector_try_reserve(&r.producer));
   send_number(&r.producer, 0);
   assert_int_equal(consumer_ready, 1);
@@ -361,10 +410,6 @@ static void notifies_the_other_side_if_it_asks_for_that(void **state) {
   rig_fini(&r);
 }
 
-static uint64_t distance_of(const struct rondo_connector *c, const uint8_t *flag) {
-  return address_of(flag) - (uint64_t)(uintptr_t)c;
-}
-
 static void flags_the_collective_of_the_other_side(void **state) {
   (void)state;
   uint8_t producer_flag = 0;
@@ -373,6 +418,7 @@ static void flags_the_collective_of_the_other_side(void **state) {
   rig_init(&r, 0);
   r.connector->producer_flag = distance_of(r.connector, &producer_flag);
   r.connector->consumer_flag = distance_of(r.connector, &consumer_flag);
+  rig_open(&r);
   assert_true(rondo_connector_try_reserve(&r.producer));
   send_number(&r.producer, 0);
   assert_int_equal(consumer_flag, 1);
@@ -403,6 +449,7 @@ static void notifies_the_one_side_that_asks_for_that(void **state) {
   struct rig r;
   rig_init(&r, 0);
   r.connector->consumer_ready = address_of(&ready);
+  rig_open(&r);
   send_number(&r.producer, 0);
   assert_int_equal(ready, 1);
   ready = 0;
@@ -410,6 +457,7 @@ static void notifies_the_one_side_that_asks_for_that(void **state) {
   assert_int_equal(ready, 0);
   r.connector->consumer_ready = 0;
   r.connector->producer_ready = address_of(&ready);
+  rig_open(&r);
   send_number(&r.producer, 1);
   assert_int_equal(ready, 0);
   expect_number(&r.consumer, 1);
@@ -481,10 +529,11 @@ static void a_side_that_looks_only_when_notified_misses_nothing(void **state) {
   struct rig r;
   pthread_t thread;
   rig_init(&r, UINT32_MAX - 1000);
+  r.connector->producer_ready = address_of(&ready[0]);
+  r.connector->consumer_ready = address_of(&ready[RONDO_LINE_BYTES]);
+  rig_open(&r);
   struct notified_side producer = {r.producer, &ready[0], count, 0};
   struct notified_side consumer = {r.consumer, &ready[RONDO_LINE_BYTES], count, 0};
-  r.connector->producer_ready = address_of(producer.ready);
-  r.connector->consumer_ready = address_of(consumer.ready);
   assert_int_equal(pthread_create(&thread, NULL, consume_when_notified, &consumer), 0);
   produce_when_notified(&producer);
   pthread_join(thread, NULL);
@@ -501,6 +550,7 @@ int main(void) {
       RONDO_NAMED_TEST("connector", passes_references_without_copying),
       RONDO_NAMED_TEST("connector", passes_a_word_beside_the_payload),
       RONDO_NAMED_TEST("connector", only_what_lies_in_the_range_is_referred_to),
+      RONDO_NAMED_TEST("connector", an_open_side_reads_no_constants),
       RONDO_NAMED_TEST("connector", a_run_that_fails_waits_for_its_reader_in_one_process),
       RONDO_NAMED_TEST("connector",
                        what_a_reader_with_its_own_mapping_has_read_does_not_count_then),

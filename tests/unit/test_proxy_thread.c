@@ -169,6 +169,7 @@ stage_open_with(struct stage *s, int (*is_used)(void *, const struct rondo_proxy
   s->mirror->slot_count = SLOTS;
   rondo_connector_init(s->mirror, 0);
   rondo_endpoint_init(&s->block, s->mirror, 0);
+  rondo_endpoint_open_send(&s->block);
   assert_int_equal(rondo_proxy_create(&config, &s->proxy, why, sizeof why), RONDO_SUCCESS);
   assert_int_equal(rondo_proxy_meet(s->proxy, 1, &address, sizeof address), RONDO_SUCCESS);
   struct rondo_proxy_link_config link = {

@@ -16,6 +16,7 @@ struct scene {
     struct rondo_connector connector;
     struct rondo_slot slots[SLOTS];
   } to, from;
+  struct rondo_endpoint send, recv;
   struct rondo_task_context context;
 };
 
@@ -30,8 +31,12 @@ static void scene_init(struct scene *s, int phase, uint32_t first_sequence) {
   s->gate.state = RONDO_GATE_OPEN;
   s->context.fixed.gate = (uint64_t)(uintptr_t)&s->gate;
   s->context.state.phase = (uint8_t)phase;
-  connect(&s->to.connector, &s->context.state.send, first_sequence);
-  connect(&s->from.connector, &s->context.state.recv, first_sequence);
+  connect(&s->to.connector, &s->send, first_sequence);
+  connect(&s->from.connector, &s->recv, first_sequence);
+  rondo_endpoint_open_send(&s->send);
+  rondo_endpoint_open_recv(&s->recv);
+  s->context.state.send = (uint64_t)(uintptr_t)&s->send;
+  s->context.state.recv = (uint64_t)(uintptr_t)&s->recv;
 }
 
 static int is_over(const struct scene *s, int attempt) {
@@ -118,15 +123,16 @@ static void without_credit_it_waits_until_the_peer_consumes(void **state) {
   (void)state;
   struct scene s;
   scene_init(&s, RONDO_PHASE_OPS, UINT32_MAX - 1);
-  while (rondo_connector_try_reserve(&s.context.state.send))
-    rondo_connector_publish(&s.context.state.send, NULL, 0);
+  while (rondo_connector_try_reserve(&s.send))
+    rondo_connector_publish(&s.send, NULL, 0);
   struct rondo_wait w = rondo_wait_of(&s.context, RONDO_ATTEMPT_NO_CREDIT);
   assert_false(rondo_wait_is_over(&w));
   struct rondo_endpoint peer;
   rondo_endpoint_init(&peer, &s.to.connector, UINT32_MAX - 1);
+  rondo_endpoint_open_recv(&peer);
   rondo_connector_consume(&peer);
   assert_true(rondo_wait_is_over(&w));
-  assert_true(rondo_connector_try_reserve(&s.context.state.send));
+  assert_true(rondo_connector_try_reserve(&s.send));
 }
 
 static void without_data_it_waits_for_the_next_mark(void **state) {
@@ -135,6 +141,7 @@ static void without_data_it_waits_for_the_next_mark(void **state) {
   struct rondo_endpoint peer;
   scene_init(&s, RONDO_PHASE_OPS, UINT32_MAX - 2);
   rondo_endpoint_init(&peer, &s.from.connector, UINT32_MAX - 2);
+  rondo_endpoint_open_send(&peer);
   // Sequences UINT32_MAX - 2 to 5: the mark of sequence UINT32_MAX is 0, and the slots have a
   // second lap.
   for (int i = 0; i < 9; i++) {
@@ -142,10 +149,10 @@ static void without_data_it_waits_for_the_next_mark(void **state) {
     assert_false(rondo_wait_is_over(&w));
     rondo_connector_publish(&peer, NULL, 0);
     assert_true(rondo_wait_is_over(&w));
-    assert_non_null(rondo_connector_try_peek(&s.context.state.recv));
-    rondo_connector_consume(&s.context.state.recv);
+    assert_non_null(rondo_connector_try_peek(&s.recv));
+    rondo_connector_consume(&s.recv);
   }
-  assert_int_equal(s.context.state.recv.sequence, 6);
+  assert_int_equal(s.recv.sequence, 6);
 }
 
 static void a_shut_connector_waits_for_the_gate_to_fail(void **state) {
@@ -175,17 +182,18 @@ static void a_drain_waits_until_the_peer_consumes_more(void **state) {
   struct rondo_endpoint peer;
   scene_init(&s, RONDO_PHASE_DRAIN, UINT32_MAX);
   rondo_endpoint_init(&peer, &s.to.connector, UINT32_MAX);
+  rondo_endpoint_open_recv(&peer);
   for (int i = 0; i < 2; i++)
-    rondo_connector_publish(&s.context.state.send, NULL, 0);
-  uint32_t end = s.context.state.send.sequence;
+    rondo_connector_publish(&s.send, NULL, 0);
+  uint32_t end = s.send.sequence;
   for (int i = 0; i < 2; i++) {
-    assert_false(rondo_connector_is_drained(&s.context.state.send, end)); // reads `consumed` again
+    assert_false(rondo_connector_is_drained(&s.send, end)); // reads `consumed` again
     struct rondo_wait w = rondo_wait_of(&s.context, RONDO_ATTEMPT_DONE);
     assert_false(rondo_wait_is_over(&w));
     rondo_connector_consume(&peer);
     assert_true(rondo_wait_is_over(&w));
   }
-  assert_true(rondo_connector_is_drained(&s.context.state.send, end));
+  assert_true(rondo_connector_is_drained(&s.send, end));
 }
 
 static void a_failing_run_waits_until_nobody_reads(void **state) {
