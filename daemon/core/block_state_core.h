@@ -76,8 +76,8 @@ struct rondo_daemon_core {
   struct rondo_policy policy;
   uint64_t quit_period_ns;
   uint64_t residency_ns;
-  // A block that makes no progress reads gates and `exit` so seldom: they may lie across a bus. 0:
-  // each time.
+  // A block that makes no progress reads gates and `exit` after so long, because they may lie
+  // across a bus; see rondo_block_may_ask. 0: each time.
   uint64_t ask_ns;
   uint32_t block_count;
   uint32_t reserved;
@@ -147,9 +147,17 @@ RONDO_FN void rondo_block_tally_fetch(const struct rondo_block *b, uint32_t inde
     rondo_store_relaxed_u64(&counts[RONDO_TALLY_QUEUE_MOST], b->queue.count);
 }
 
-// True if a block without progress may look at a gate, or at `exit`, now.
+// True if a block without progress may look at a gate, or at `exit`, now: after ask_ns, and then
+// each time that its wait is twice as long, but at least every RONDO_ASK_MOST times ask_ns. So a
+// block that waits for long leaves the bus alone, and sees a failure when it has waited twice as
+// long, or within RONDO_ASK_MOST times ask_ns.
+#define RONDO_ASK_MOST 50u
 RONDO_FN bool rondo_block_may_ask(struct rondo_block *b, uint64_t now_ns) {
-  if (now_ns - b->asked_ns < b->daemon->ask_ns)
+  const uint64_t least_ns = b->daemon->ask_ns;
+  uint64_t pause_ns = (now_ns - b->last_progress_ns) / 2;
+  if (pause_ns > RONDO_ASK_MOST * least_ns)
+    pause_ns = RONDO_ASK_MOST * least_ns;
+  if (now_ns - b->asked_ns < (pause_ns > least_ns ? pause_ns : least_ns))
     return false;
   b->asked_ns = now_ns;
   return true;

@@ -148,6 +148,7 @@ static void a_block_whose_siblings_move_stays(void **state) {
 // Opens two ranks whose blocks look at gates seldom, and which have just looked.
 static void open_seldom(void) {
   struct rondo_config c = base_config();
+  c.tuning.quit_period_ns = c.tuning.residency_ns = 1000 * RESIDENCY_NS;
   open_sides(2, &c);
   for (int i = 0; i < 2; i++) {
     rondo_host_daemon_of(sides[i].rank->member.daemon)->core.ask_ns = ASK_NS;
@@ -173,6 +174,40 @@ static void a_run_that_is_submitted_to_an_open_gate_does_not_ask_it(void **state
   assert_int_not_equal(sides[0].block->slots[0].context.state.phase, RONDO_PHASE_GATE);
   pump();
   close_sides();
+}
+
+// The time from the start of the wait of side 0 until its block sees that the gate is open, which
+// happens after `open_ns`. Steps every microsecond.
+static uint64_t ns_until_seen(uint64_t open_ns) {
+  int32_t send[COUNT] = {1};
+  int32_t recv[2][COUNT];
+  uint64_t waited_ns = 0;
+  open_seldom();
+  struct rondo_collective early = enter(0, 1, COUNT, 0);
+  submit(0, early, send, recv[0]);
+  assert_int_equal(step(0, 0), RONDO_STEP_PROGRESSED); // it has fetched the run
+  for (; waited_ns < open_ns; waited_ns += 1000)
+    assert_int_equal(step(0, 1000), RONDO_STEP_BLOCKED);
+  struct rondo_collective late = enter(1, 1, COUNT, 0); // opens the gate
+  while (sides[0].block->slots[0].context.state.phase == RONDO_PHASE_GATE) {
+    assert_true(waited_ns < 10 * RONDO_ASK_MOST * ASK_NS);
+    (void)step(0, 1000);
+    waited_ns += 1000;
+  }
+  submit(1, late, send, recv[1]);
+  pump();
+  close_sides();
+  return waited_ns;
+}
+
+static void a_block_asks_less_often_the_longer_it_waits(void **state) {
+  (void)state;
+  assert_int_equal(ns_until_seen(1000), ASK_NS);
+  assert_int_equal(ns_until_seen(ASK_NS + 1000), 2 * ASK_NS);
+  assert_int_equal(ns_until_seen(2 * ASK_NS + 1000), 4 * ASK_NS);
+  assert_int_equal(ns_until_seen(4 * ASK_NS + 1000), 8 * ASK_NS);
+  const uint64_t long_ns = 4 * RONDO_ASK_MOST * ASK_NS;
+  assert_in_range(ns_until_seen(long_ns), long_ns + 1000, long_ns + RONDO_ASK_MOST * ASK_NS);
 }
 
 static void a_stuck_block_looks_at_its_gate_seldom(void **state) {
@@ -1070,6 +1105,7 @@ int main(void) {
       RONDO_NAMED_TEST("block", an_idle_block_quits_after_its_period),
       RONDO_NAMED_TEST("block", a_block_whose_siblings_move_stays),
       RONDO_NAMED_TEST("block", a_run_that_is_submitted_to_an_open_gate_does_not_ask_it),
+      RONDO_NAMED_TEST("block", a_block_asks_less_often_the_longer_it_waits),
       RONDO_NAMED_TEST("block", a_stuck_block_looks_at_its_gate_seldom),
       RONDO_NAMED_TEST("block", a_block_told_to_exit_does_when_idle),
       RONDO_NAMED_TEST("block", what_is_submitted_is_fetched_and_done),
