@@ -4,6 +4,7 @@
 #define AT_PEER "16384" // bytes of the buffer
 #define AFTER_PEER "16392"
 #define AT_HOST "24576"
+#define AFTER_HOST "24584"
 #define PEER_WORD (16384u / 8)
 #define HOST_WORD (24576u / 8)
 
@@ -130,6 +131,21 @@ static void polls_in_vain_are_counted(void **state) {
   assert_int_equal(c.host_loads, 2);
 }
 
+static void polls_of_a_queue_are_counted_apart(void **state) {
+  (void)state;
+  const char *text = "mov.u32 %r1, 0;\nLOOP:\nadd.s32 %r1, %r1, 1;\n"
+                     "ld.relaxed.sys.u32 %r2, [%d0+" AT_HOST "];\n"
+                     "ld.relaxed.sys.u32 %r3, [%d0+" AFTER_HOST "];\n"
+                     "setp.ne.s32 %p1, %r1, 6;\n@%p1 bra LOOP;\n";
+  ptx_meter_set_queue(meter, 0, (uintptr_t)buffer + 24576 + 8, 4);
+  (void)chain_of(text, 1);
+  assert_int_equal(counts_of(0).polls[PTX_AT_HOST], 10);
+  assert_int_equal(counts_of(0).queue_polls, 5);
+  ptx_meter_set_queue(meter, 0, 0, 0);
+  (void)chain_of(text, 1);
+  assert_int_equal(counts_of(0).queue_polls, 0);
+}
+
 // A second word that is read in vain with the first, and once more after the first has changed.
 static void a_look_after_news_is_no_poll_in_vain(void **state) {
   (void)state;
@@ -233,6 +249,7 @@ int main(void) {
       METER_TEST(barriers_and_fences_are_counted),
       METER_TEST(accesses_are_counted_by_place),
       METER_TEST(polls_in_vain_are_counted),
+      METER_TEST(polls_of_a_queue_are_counted_apart),
       METER_TEST(a_look_after_news_is_no_poll_in_vain),
       METER_TEST(loads_that_wait_for_each_other_are_a_chain),
       METER_TEST(a_fence_waits_for_stores),

@@ -23,8 +23,14 @@ struct poll {
   uint64_t news; // of the lane
 };
 
+// Of a submission queue.
+struct range {
+  uint64_t begin, bytes;
+};
+
 struct ptx_meter {
   pthread_mutex_t lock;
+  struct range queues[PTX_METER_DEVICES];
   uint32_t window; // number of the window, also read without the lock
   struct ptx_counts counts[PTX_METER_DEVICES][PTX_METER_ROLES];
   const struct ptx_kernel *kernel;
@@ -85,6 +91,10 @@ void ptx_meter_begin(struct ptx_meter *m) {
   memset(m->touched, 0, sizeof m->touched);
   memset(m->words, 0, sizeof m->words);
   pthread_mutex_unlock(&m->lock);
+}
+
+void ptx_meter_set_queue(struct ptx_meter *m, uint32_t device, uint64_t begin, uint64_t bytes) {
+  m->queues[device % PTX_METER_DEVICES] = (struct range){begin, bytes};
 }
 
 void ptx_meter_read(struct ptx_meter *m, uint32_t device, uint32_t role,
@@ -163,6 +173,7 @@ static void counts_add(struct ptx_counts *to, const struct ptx_counts *from) {
   to->lane_instructions += from->lane_instructions;
   to->warp_instructions += from->warp_instructions;
   to->barriers += from->barriers;
+  to->queue_polls += from->queue_polls;
   for (uint32_t n = 0; n < 3; n++) {
     to->fences[n] += from->fences[n];
     to->releases[n] += from->releases[n];
@@ -373,6 +384,14 @@ static void lane_global(struct ptx_warp *w, const struct ptx_instr *i, uint32_t 
   depth_join(&wm->counts.chain, d);
 }
 
+static void poll_count(struct ptx_warp *w, uint64_t address, enum ptx_at at) {
+  const struct ptx_options *o = w->block->launch.options;
+  const struct range *queue = &o->meter->queues[o->meter_device % PTX_METER_DEVICES];
+  struct ptx_counts *counts = &w->block->meter->warps[w->index].counts;
+  counts->polls[at]++;
+  counts->queue_polls += address - queue->begin < queue->bytes;
+}
+
 static void lane_access(struct ptx_warp *w, const struct ptx_instr *i, uint32_t lane,
                         struct ptx_chain *d) {
   struct warp_meter *wm = &w->block->meter->warps[w->index];
@@ -383,7 +402,7 @@ static void lane_access(struct ptx_warp *w, const struct ptx_instr *i, uint32_t 
   if (at == PTX_AT_SHARED)
     lane_shared(w->block, i, wm->address[lane], d);
   else if (is_in_vain(w, i, lane))
-    wm->counts.polls[at]++;
+    poll_count(w, wm->address[lane], at);
   else
     lane_global(w, i, lane, d);
 }

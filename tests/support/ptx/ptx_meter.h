@@ -36,7 +36,8 @@ struct ptx_counts {
   // Loads outside of shared memory that found what the same thread had found there with the same
   // instruction, while it had passed no barrier and found no word changed since.
   uint64_t polls[PTX_AT_COUNT];
-  uint64_t barriers; // that opened; counted for the first warp
+  uint64_t queue_polls; // of these, at memory that ptx_meter_set_queue has named
+  uint64_t barriers;    // that opened; counted for the first warp
   struct ptx_chain chain;
 };
 
@@ -50,6 +51,9 @@ struct ptx_meter *ptx_meter_create(void);
 void ptx_meter_destroy(struct ptx_meter *meter);
 // All counts are 0, and all chains begin anew.
 void ptx_meter_begin(struct ptx_meter *meter);
+// Names memory of device `device`'s submission queue, whose polls in vain count apart, too. Before
+// a window.
+void ptx_meter_set_queue(struct ptx_meter *meter, uint32_t device, uint64_t begin, uint64_t bytes);
 // What the warps of this role of all blocks of a device did in this window until their last turn.
 void ptx_meter_read(struct ptx_meter *meter, uint32_t device, uint32_t role,
                     struct ptx_counts *counts);
