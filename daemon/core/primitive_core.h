@@ -24,12 +24,13 @@ enum rondo_attempt {
 // op has one chunk, that is the piece.
 struct rondo_chunk_view {
   const struct rondo_plan_op *op;
-  uint64_t message_bytes; // of all chunks of the op
-  uint64_t count, bytes;  // of the piece
-  const void *local;      // in the user's send buffer, the receive buffer (RESULT) or scratch
-  void *out;              // in the user's receive buffer, or in scratch
-  const void *incoming;   // payload that was received for the piece, or in scratch; or null
-  uint32_t next, rest;    // the chunk after the piece, and how many chunks follow the piece
+  struct rondo_endpoint *send, *recv; // of the op's peers
+  uint64_t message_bytes;             // of all chunks of the op
+  uint64_t count, bytes;              // of the piece
+  const void *local;    // in the user's send buffer, the receive buffer (RESULT) or scratch
+  void *out;            // in the user's receive buffer, or in scratch
+  const void *incoming; // payload that was received for the piece, or in scratch; or null
+  uint32_t next, rest;  // the chunk after the piece, and how many chunks follow the piece
   // Listed, in the first loop: what the op sends or receives of this part in all. Else null.
   const struct rondo_span *part;
 };
@@ -208,18 +209,19 @@ RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
   if (!(v->op->primitive & RONDO_PRIM_RECV) && (is_result || !c->fixed.reduction.scale))
     memory = v->local;
   if (!memory || v->rest || (v->op->primitive & RONDO_PRIM_SCRATCH) ||
-      !rondo_connector_can_refer(rondo_context_send(c), memory, v->bytes))
+      !rondo_connector_can_refer(v->send, memory, v->bytes))
     return NULL;
   bool is_private = (c->state.flags & RONDO_SQE_PRIVATE) != 0;
-  return is_private && !rondo_connector_reads_private(rondo_context_send(c)) ? NULL : memory;
+  return is_private && !rondo_connector_reads_private(v->send) ? NULL : memory;
 }
 
 // The lent memory for the payload of the reserved slot.
-RONDO_FN void *rondo_chunk_lent(const struct rondo_task_context *c) {
+RONDO_FN void *rondo_chunk_lent(const struct rondo_task_context *c,
+                                const struct rondo_chunk_view *v) {
   const struct rondo_own_memory *own = rondo_context_memory(c);
-  uint32_t slots = rondo_context_send(c)->slot_count;
+  uint32_t slots = v->send->slot_count;
   uint64_t link = (uint64_t)c->fixed.block * c->fixed.send_peer_count + c->state.bound_send;
-  uint64_t slot = link * slots + (rondo_context_send(c)->sequence & (slots - 1));
+  uint64_t slot = link * slots + (v->send->sequence & (slots - 1));
   return (void *)(uintptr_t)(own->lent + slot * own->slot_bytes);
 }
 
@@ -227,11 +229,11 @@ RONDO_FN void *rondo_chunk_lent(const struct rondo_task_context *c) {
 RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct rondo_chunk_view *v,
                                   const void *reference) {
   if (v->part)
-    rondo_connector_put_word(rondo_context_send(c), reference != NULL, v->part->count);
-  rondo_connector_publish(rondo_context_send(c), reference, (uint32_t)v->message_bytes);
+    rondo_connector_put_word(v->send, reference != NULL, v->part->count);
+  rondo_connector_publish(v->send, reference, (uint32_t)v->message_bytes);
   if (reference) {
     c->state.flags |= RONDO_RUN_HAS_REFERENCE;
-    c->state.reference_end = rondo_context_send(c)->sequence;
+    c->state.reference_end = v->send->sequence;
   }
 }
 
@@ -273,10 +275,9 @@ RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, struct rondo_chu
   int ready = reference && !(v->op->primitive & RONDO_PRIM_RECV);
   if (ready)
     rondo_chunk_publish(c, v, reference);
-  void *payload =
-      sends && !reference ? rondo_connector_payload(rondo_context_send(c), v->message_bytes) : NULL;
+  void *payload = sends && !reference ? rondo_connector_payload(v->send, v->message_bytes) : NULL;
   if (sends && !reference && !payload)
-    reference = payload = rondo_chunk_lent(c);
+    reference = payload = rondo_chunk_lent(c, v);
   if (RONDO_FAULT(PUBLISH_BEFORE_DATA) && sends && !ready) {
     rondo_chunk_publish(c, v, reference);
     RONDO_POINT("primitive.early");
@@ -284,7 +285,7 @@ RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, struct rondo_chu
   rondo_chunk_move(c, v, payload);
   if (guarded) {
     RONDO_POINT("primitive.read");
-    if (!rondo_connector_try_end_reading(rondo_context_recv(c)))
+    if (!rondo_connector_try_end_reading(v->recv))
       return false;
   }
   if (sends && !ready && !RONDO_FAULT(PUBLISH_BEFORE_DATA))
@@ -324,11 +325,11 @@ RONDO_FN void rondo_listed_refuse(const struct rondo_task_context *c, uint64_t t
 
 // Frees the slot whose chunk was executed by a run of `primitive`. A send has a fence of its own,
 // which covers this.
-RONDO_FN void rondo_primitive_consume(struct rondo_task_context *c, uint16_t primitive) {
+RONDO_FN void rondo_primitive_consume(struct rondo_endpoint *recv, uint16_t primitive) {
   if (primitive & RONDO_PRIM_SEND)
-    rondo_connector_consume_fenced(rondo_context_recv(c));
+    rondo_connector_consume_fenced(recv);
   else
-    rondo_connector_consume(rondo_context_recv(c));
+    rondo_connector_consume(recv);
 }
 
 // Tries to execute the current chunk, and checks up to `looks` times for its data. Returns enum
@@ -336,14 +337,13 @@ RONDO_FN void rondo_primitive_consume(struct rondo_task_context *c, uint16_t pri
 // its slot freed; the caller advances. Else nothing has changed that another rank sees.
 RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t looks,
                                      uint64_t *moved_bytes) {
-  struct rondo_chunk_view v;
+  struct rondo_chunk_view v = {.send = rondo_context_send(c), .recv = rondo_context_recv(c)};
   uint16_t primitive = rondo_context_op(c)->primitive;
   if (rondo_chunk_is_absent(c))
     return RONDO_ATTEMPT_DONE;
-  if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(rondo_context_send(c)))
+  if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(v.send))
     return RONDO_ATTEMPT_NO_CREDIT;
-  if (RONDO_ONE_THREAD && (primitive & RONDO_PRIM_RECV) &&
-      !rondo_connector_try_peek(rondo_context_recv(c)))
+  if (RONDO_ONE_THREAD && (primitive & RONDO_PRIM_RECV) && !rondo_connector_try_peek(v.recv))
     return RONDO_ATTEMPT_NO_DATA;
   rondo_chunk_locate(c, &v); // first: the thread would only wait meanwhile
   const struct rondo_slot *slot = NULL;
@@ -352,7 +352,7 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     for (uint32_t i = 0; i < looks && !slot; i++) {
       if (i)
         rondo_relax(); // the peer may be the sibling thread of this core
-      slot = rondo_connector_try_peek(rondo_context_recv(c));
+      slot = rondo_connector_try_peek(v.recv);
     }
     if (!slot)
       return RONDO_ATTEMPT_NO_DATA;
@@ -362,19 +362,19 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
       return RONDO_ATTEMPT_MISMATCH;
     }
   }
-  if (guarded && !rondo_connector_try_begin_reading(rondo_context_recv(c))) {
-    (void)rondo_connector_try_end_reading(rondo_context_recv(c));
+  if (guarded && !rondo_connector_try_begin_reading(v.recv)) {
+    (void)rondo_connector_try_end_reading(v.recv);
     return RONDO_ATTEMPT_SHUT;
   }
   if (slot)
-    v.incoming = rondo_slot_payload(rondo_context_recv(c), slot);
+    v.incoming = rondo_slot_payload(v.recv, slot);
   if (RONDO_FAULT(CREDIT_BEFORE_READ) && slot)
-    rondo_connector_consume(rondo_context_recv(c));
+    rondo_connector_consume(v.recv);
   RONDO_POINT("primitive.execute");
   if (!rondo_chunk_execute(c, &v, guarded))
     return RONDO_ATTEMPT_SHUT;
   if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ))
-    rondo_primitive_consume(c, primitive);
+    rondo_primitive_consume(v.recv, primitive);
   *moved_bytes += v.message_bytes;
   return RONDO_ATTEMPT_DONE;
 }
