@@ -231,34 +231,35 @@ static uint64_t flag_distance(const struct rondo_schedule_machine *m, uint32_t r
   return r->block.flags + rondo_schedule_index_of(m, r, collective) - (uintptr_t)c;
 }
 
-// Places the parts of a collective's wiring at `at`; null: only their sizes count. Returns the end.
-static char *wiring_place(const struct rondo_schedule_layout *l, struct rondo_schedule_wiring *w,
-                          char *at) {
+// Places the parts of a collective's wiring at the address `at`; from 0 on, only their sizes count.
+// Returns the end.
+static uintptr_t wiring_place(const struct rondo_schedule_layout *l,
+                              struct rondo_schedule_wiring *w, uintptr_t at) {
   w->stride = rondo_connector_bytes(l->shape.slot_count);
   const uint64_t bytes[] = {l->link_count * w->stride, l->shape.nranks * sizeof *w->contexts,
                             l->link_count * sizeof *w->send, l->link_count * sizeof *w->recv};
-  char *places[4];
+  void *places[4];
   for (size_t i = 0; i < 4; i++) {
-    places[i] = at;
+    places[i] = (void *)at;
     at += (bytes[i] + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
   }
   w->connectors = places[0];
-  w->contexts = (struct rondo_task_context *)(void *)places[1];
-  w->send = (struct rondo_endpoint *)(void *)places[2];
-  w->recv = (struct rondo_endpoint *)(void *)places[3];
+  w->contexts = places[1];
+  w->send = places[2];
+  w->recv = places[3];
   return at;
 }
 
 // Makes the memory of all wirings, which most accesses go to in no order: in large pages, and so
 // that no slot and no context has a part in one cache line more than it needs.
 static void wirings_make(struct rondo_schedule_machine *m) {
-  char *end = NULL;
+  uintptr_t end = 0;
   m->wirings = rondo_sim_calloc(m->collective_count, sizeof *m->wirings);
   for (uint32_t i = 0; i < m->collective_count; i++) {
     end = wiring_place(m->collectives[i].layout, &m->wirings[i], end);
   }
-  m->wired = rondo_sim_alloc_pages((size_t)(uintptr_t)end);
-  end = m->wired;
+  m->wired = rondo_sim_alloc_pages(end);
+  end = (uintptr_t)m->wired;
   for (uint32_t i = 0; i < m->collective_count; i++) {
     end = wiring_place(m->collectives[i].layout, &m->wirings[i], end);
   }
