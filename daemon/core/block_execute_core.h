@@ -70,13 +70,14 @@ RONDO_FN bool rondo_context_run_ops(struct rondo_block *b, struct rondo_active_s
 // True if the current peer no longer needs what the run sent: it has consumed it, or the connector
 // is shut and not being read.
 RONDO_FN bool rondo_context_let_go(struct rondo_task_context *c) {
+  struct rondo_endpoint *send = rondo_context_send(c);
   if (c->state.phase == RONDO_PHASE_FAILING)
-    return rondo_connector_try_shut(rondo_context_send(c));
+    return rondo_connector_try_shut(send);
   // The consumer may be on another machine, and its credits may arrive late or never.
-  if (rondo_connector_has_no_references(rondo_context_send(c)))
+  if (rondo_connector_has_no_references(send))
     return true;
-  uint32_t end = c->fixed.send_table ? rondo_context_send(c)->sequence : c->state.reference_end;
-  return rondo_connector_is_drained(rondo_context_send(c), end);
+  uint32_t end = c->fixed.send_table ? send->sequence : c->state.reference_end;
+  return rondo_connector_is_drained(send, end);
 }
 
 // Checks the send peers from peer `repeat` on, a bounded number of them. Returns true if one of

@@ -65,12 +65,16 @@ RONDO_FN struct rondo_wait rondo_wait_for_gate(const struct rondo_task_context *
   return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
 }
 
+// The wait until the consumer frees a slot.
+RONDO_FN struct rondo_wait rondo_wait_for_credit(const struct rondo_task_context *c) {
+  const struct rondo_endpoint *to = rondo_context_send(c);
+  return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_endpoint_connector(to)->consumed, to->seen);
+}
+
 // The wait of a run in the middle of its plan. `attempt`: how its last attempt failed.
 RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context *c, int attempt) {
-  if (attempt == RONDO_ATTEMPT_NO_CREDIT) {
-    const struct rondo_endpoint *to = rondo_context_send(c);
-    return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_endpoint_connector(to)->consumed, to->seen);
-  }
+  if (attempt == RONDO_ATTEMPT_NO_CREDIT)
+    return rondo_wait_for_credit(c);
   if (attempt == RONDO_ATTEMPT_NO_DATA) {
     const struct rondo_endpoint *from = rondo_context_recv(c);
     return rondo_wait_make(RONDO_WAIT_EQUALS, &rondo_endpoint_slot(from)->mark, from->sequence + 1);
@@ -82,18 +86,16 @@ RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context 
 
 // The wait of a context whose last step made no progress, except on a full completion queue.
 RONDO_FN struct rondo_wait rondo_wait_of(const struct rondo_task_context *c, int attempt) {
-  const struct rondo_endpoint *to;
   switch (c->state.phase) {
   case RONDO_PHASE_GATE:
     return rondo_wait_for_gate(c);
   case RONDO_PHASE_OPS:
     return rondo_wait_for_chunk(c, attempt);
   case RONDO_PHASE_DRAIN:
-    to = rondo_context_send(c);
-    return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_endpoint_connector(to)->consumed, to->seen);
+    return rondo_wait_for_credit(c);
   case RONDO_PHASE_FAILING:
-    to = rondo_context_send(c);
-    return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_endpoint_connector(to)->reading, 1);
+    return rondo_wait_make(RONDO_WAIT_CHANGES,
+                           &rondo_endpoint_connector(rondo_context_send(c))->reading, 1);
   default:
     return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
   }

@@ -71,14 +71,15 @@ struct rondo_state_comm {
   uint64_t exchanges; // of content, on this communicator
 };
 
-// A SQE that found the SQ full, and the number of its run's event in the flight record; 0: none.
+// An SQE that found the SQ full, and the number of its run's event in the flight record; 0: none.
 struct rondo_unsent {
   struct rondo_sqe sqe;
   uint64_t event;
 };
 
-// They in order: a ring from `first` to before `end`. It keeps SQEs, not collectives, because with
-// thousands of runs in flight each look at a collective is a cache miss.
+// The SQEs that found the SQ full, in order: a ring from `first` to before `end`. It keeps SQEs,
+// not collectives, because with thousands of runs in flight each look at a collective is a cache
+// miss.
 struct rondo_overflow {
   struct rondo_unsent *entries; // made by malloc
   uint32_t capacity;            // a power of two, or 0

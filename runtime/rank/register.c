@@ -373,11 +373,9 @@ static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
   return coll->block_count * peers * sizeof(struct rondo_endpoint);
 }
 
-// The address of the endpoints, each of which has a cache line, after the program that ends at
-// `end`.
+// The address of the endpoints, behind a program that ends at `end`. Each is a cache line.
 static uint64_t endpoints_place(uint64_t end) {
-  const uint64_t line = sizeof(struct rondo_endpoint);
-  return (end + line - 1) / line * line;
+  return rondo_round_up(end, sizeof(struct rondo_endpoint));
 }
 
 // The endpoints and scratch, with room for the alignment of both.
@@ -401,7 +399,7 @@ static void program_fill(const struct rondo_coll *coll, char *to) {
     own.gate_write_count = rondo_binding_gate_writes(plan);
   }
   if (!coll_borrows_scratch(coll))
-    own.scratch = (end + RONDO_SCRATCH_ALIGN_BYTES - 1) & ~(RONDO_SCRATCH_ALIGN_BYTES - 1);
+    own.scratch = rondo_round_up(end, RONDO_SCRATCH_ALIGN_BYTES);
   memcpy(to, &own, sizeof own);
   to += sizeof own;
   memcpy(to, plan->ops, plan->op_count * sizeof plan->ops[0]);

@@ -66,6 +66,8 @@ static void run_note_push(struct rondo_rank *rank, uint64_t event) {
     e->pushed_ns = rondo_stamp_ns(&rank->flight.clock);
 }
 
+static bool overflow_is_empty(const struct rondo_overflow *o) { return o->first == o->end; }
+
 static struct rondo_unsent *overflow_at(const struct rondo_overflow *o, uint32_t at) {
   return &o->entries[at & (o->capacity - 1)];
 }
@@ -91,31 +93,31 @@ int rondo_rank_reserve_overflow(struct rondo_rank *rank) {
 
 bool rondo_rank_is_unsent(const struct rondo_rank *rank, uint64_t event) {
   const struct rondo_overflow *o = &rank->overflow;
-  return o->first != o->end && overflow_at(o, o->end - 1)->event == event;
+  return !overflow_is_empty(o) && overflow_at(o, o->end - 1)->event == event;
 }
 
 // Pushes what found the SQ full. Returns true if it pushed anything.
 static bool overflow_try_push(struct rondo_rank *rank) {
   struct rondo_overflow *o = &rank->overflow;
   uint32_t pushed = 0;
-  for (; pushed < SERVICE_BATCH && o->first != o->end; pushed++) {
+  for (; pushed < SERVICE_BATCH && !overflow_is_empty(o); pushed++) {
     const struct rondo_unsent *next = overflow_at(o, o->first);
     if (!rondo_sq_try_push(&rank->member.daemon->sq, &next->sqe))
       break;
     run_note_push(rank, next->event);
     o->first++;
   }
-  if (o->first == o->end)
+  if (overflow_is_empty(o))
     rondo_store_relaxed_u32(&rank->has_overflow, 0);
   return pushed > 0;
 }
 
-// Pushes a SQE, or keeps it behind those that wait for room.
+// Pushes an SQE, or keeps it behind those that wait for room.
 static void sqe_push(struct rondo_rank *rank, const struct rondo_sqe *sqe, uint64_t event) {
   struct rondo_overflow *o = &rank->overflow;
-  if (o->first != o->end && !RONDO_FAULT(OVERFLOW_PASSED))
+  if (!overflow_is_empty(o) && !RONDO_FAULT(OVERFLOW_PASSED))
     (void)overflow_try_push(rank);
-  if ((o->first == o->end || RONDO_FAULT(OVERFLOW_PASSED)) &&
+  if ((overflow_is_empty(o) || RONDO_FAULT(OVERFLOW_PASSED)) &&
       rondo_sq_try_push(&rank->member.daemon->sq, sqe)) {
     run_note_push(rank, event);
     return;
@@ -274,7 +276,7 @@ bool rondo_rank_service(void *owner) {
     return false;
   uint64_t ended = rondo_rank_accept(rank);
   bool moved = ended > 0;
-  if (rank->overflow.first != rank->overflow.end)
+  if (!overflow_is_empty(&rank->overflow))
     moved |= overflow_try_push(rank);
   bool replayed = rank->replays && rondo_replays_serve(rank);
   bool started = rank->started_runs != 0;

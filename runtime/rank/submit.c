@@ -24,7 +24,7 @@ struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {
 static void record_append(struct rondo_rank *rank, struct rondo_coll *coll,
                           struct rondo_run_record *record, struct rondo_submission *s) {
   record->next = NULL;
-  record->event = rank->flight.added + 1; // see run_note_submission
+  record->event = rank->flight.added + 1; // which run_note_submission adds
   record->number = coll->submitted + 1;
   rondo_store_relaxed_u64(&coll->submitted, record->number);
   record->args = s->args;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "sim/schedule/machine_state.h"
 
 #define CQ_ENTRIES 8u // more than runs can end in one step
@@ -241,7 +242,7 @@ static uintptr_t wiring_place(const struct rondo_schedule_layout *l,
   void *places[4];
   for (size_t i = 0; i < 4; i++) {
     places[i] = (void *)at;
-    at += (bytes[i] + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+    at += rondo_round_up(bytes[i], RONDO_LINE_BYTES);
   }
   w->connectors = places[0];
   w->contexts = places[1];

@@ -167,53 +167,44 @@ static void options_number(void) {
   }
 }
 
-// An option that says where results go. Returns false if it is none.
-static bool output_parse(int key, char *arg, struct arguments *a) {
+// Where the option puts the path of its results; null if it is another option.
+static const char **output_of(struct arguments *a, int key) {
   switch (key) {
   case KEY_JSON:
-    a->json = arg ? arg : "-";
-    break;
+    return &a->json;
   case KEY_CSV:
-    a->csv = arg ? arg : "-";
-    a->not_goal = a->not_regret = "csv";
-    break;
+    return &a->csv;
   case KEY_HTML:
-    a->html = arg;
-    a->not_goal = a->not_regret = "html";
-    break;
+    return &a->html;
   case KEY_TRACE:
-    a->trace = arg;
-    a->not_goal = a->not_regret = "trace";
-    break;
+    return &a->trace;
   case KEY_SVG:
-    a->svg = arg;
-    a->not_goal = a->not_regret = "svg";
-    break;
+    return &a->svg;
   case KEY_DOT:
-    a->dot = arg;
-    a->not_goal = a->not_regret = "dot";
-    break;
+    return &a->dot;
   default:
-    return false;
+    return NULL;
   }
-  return true;
 }
 
-// Notes any option besides --turns that says what is simulated, or where results go.
-static void not_turns_note(int key, struct arguments *a) {
+// The name of an option; null if the key is none.
+static const char *option_name(int key) {
   for (int i = 0; i < OPTION_COUNT; i++) {
-    if (options[i].key == key && key != KEY_TURNS && key != KEY_PROGRESS && key != 'q') {
-      a->not_turns = options[i].name;
+    if (options[i].key == key) {
+      return options[i].name;
     }
   }
+  return NULL;
 }
 
 static error_t option_parse(int key, char *arg, struct argp_state *state) {
   struct arguments *a = state->input;
   struct rondo_sim_error error;
-  if (key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + OPTION_COUNT) {
-    const char *name = options[key - KEY_FIRST_SETTING].name;
-    not_turns_note(key, a);
+  const char *name = option_name(key), **output = output_of(a, key);
+  if (name && key != KEY_TURNS && key != KEY_PROGRESS && key != 'q') {
+    a->not_turns = name;
+  }
+  if (name && key >= KEY_FIRST_SETTING && key < KEY_FIRST_SETTING + OPTION_COUNT) {
     a->not_goal = strcmp(name, "loggp") == 0 ? a->not_goal : name;
     a->not_regret = rondo_sim_list_find(regret_settings, name) < 0 ? a->not_regret : name;
     if (!rondo_schedule_job_set(&a->job, name, arg, &error)) {
@@ -221,8 +212,11 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
     }
     return 0;
   }
-  not_turns_note(key, a);
-  if (output_parse(key, arg, a)) {
+  if (output) {
+    *output = arg ? arg : "-";
+    if (key != KEY_JSON) {
+      a->not_goal = a->not_regret = name;
+    }
     return 0;
   }
   switch (key) {

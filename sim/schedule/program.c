@@ -291,9 +291,11 @@ static bool root_read(struct rondo_schedule_statements *s, json_t *root, const j
   const json_t *list = json_object_get(root, "program");
   bool ok = true;
   if (!root) {
-    (void)(wrong->line < 0
-               ? rondo_sim_refuse(error, "%s", wrong->text) // no such file
-               : rondo_sim_refuse(error, "%.256s:%d: %s", name, wrong->line, wrong->text));
+    if (wrong->line < 0) { // no such file
+      (void)rondo_sim_refuse(error, "%s", wrong->text);
+    } else {
+      (void)rondo_sim_refuse(error, "%.256s:%d: %s", name, wrong->line, wrong->text);
+    }
     return error_flatten(error);
   }
   if (!json_is_array(list) || json_object_size(root) != 1 || json_array_size(list) == 0) {

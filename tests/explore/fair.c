@@ -18,7 +18,7 @@ static int has_room(const struct rondo_endpoint *e) {
 }
 
 static int has_data(const struct rondo_endpoint *e) {
-  return rondo_connector_slot(rondo_endpoint_connector(e), e->sequence)->mark == e->sequence + 1;
+  return rondo_endpoint_slot(e)->mark == e->sequence + 1;
 }
 
 static int chunk_can_move(const struct rondo_task_context *c) {
