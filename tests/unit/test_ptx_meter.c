@@ -86,6 +86,14 @@ static void instructions_are_counted(void **state) {
   assert_int_equal(ptx_meter_touched(meter, &total), 0);
 }
 
+static void the_last_of_three_warps_counts_apart(void **state) {
+  (void)state;
+  body_meter("st.relaxed.sys.u64 [%d0+" AT_PEER "], %d0;\n", 2 * 32 + 3);
+  assert_int_equal(counts_of(0).accesses[PTX_AT_PEER][PTX_A_STORE], 32);
+  assert_int_equal(counts_of(PTX_METER_OTHERS).accesses[PTX_AT_PEER][PTX_A_STORE], 32);
+  assert_int_equal(counts_of(PTX_METER_LAST).accesses[PTX_AT_PEER][PTX_A_STORE], 3);
+}
+
 static void barriers_and_fences_are_counted(void **state) {
   (void)state;
   body_meter("bar.sync 0;\nfence.acq_rel.cta;\nfence.acq_rel.sys;\nfence.sc.sys;\n"
@@ -246,6 +254,7 @@ static void chains_pass_from_device_to_device(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       METER_TEST(instructions_are_counted),
+      METER_TEST(the_last_of_three_warps_counts_apart),
       METER_TEST(barriers_and_fences_are_counted),
       METER_TEST(accesses_are_counted_by_place),
       METER_TEST(polls_in_vain_are_counted),

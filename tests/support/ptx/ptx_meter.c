@@ -188,6 +188,13 @@ static void counts_add(struct ptx_counts *to, const struct ptx_counts *from) {
   depth_join(&to->chain, &from->chain);
 }
 
+static uint32_t warp_role(const struct ptx_warp *w) {
+  const uint32_t last = w->block->warp_count - 1;
+  if (w->index == 0)
+    return 0;
+  return last > 1 && w->index == last ? PTX_METER_LAST : PTX_METER_OTHERS;
+}
+
 void ptx_meter_flush(struct ptx_warp *w) {
   const struct ptx_options *o = w->block->launch.options;
   const struct ptx_kernel *k = w->block->launch.kernel;
@@ -201,7 +208,7 @@ void ptx_meter_flush(struct ptx_warp *w) {
       for (uint32_t n = 0; n < k->count; n++)
         m->instructions += k->code[n].run != ptx_run_block;
     }
-    counts_add(&m->counts[o->meter_device % PTX_METER_DEVICES][w->index > 0], &wm->counts);
+    counts_add(&m->counts[o->meter_device % PTX_METER_DEVICES][warp_role(w)], &wm->counts);
     for (uint32_t n = 0; n <= k->count / 64; n++)
       m->touched[n] |= wm->touched[n];
   }

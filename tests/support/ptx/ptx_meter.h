@@ -11,7 +11,9 @@
 #include <stdint.h>
 
 #define PTX_METER_DEVICES 8u
-#define PTX_METER_ROLES 2u // the first warp of a block; the others
+#define PTX_METER_ROLES 3u // the first warp of a block; the others; of three or more the last
+#define PTX_METER_OTHERS 1u
+#define PTX_METER_LAST 2u
 
 enum ptx_at { PTX_AT_OWN, PTX_AT_SHARED, PTX_AT_PEER, PTX_AT_HOST, PTX_AT_COUNT };
 enum ptx_what { PTX_A_LOAD, PTX_A_STORE, PTX_AN_UPDATE, PTX_WHAT_COUNT };
