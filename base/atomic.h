@@ -72,6 +72,15 @@ RONDO_ATOMIC_ACCESSORS(uint8_t, u8)
 RONDO_FN uint32_t rondo_load_acquire_device_u32(const uint32_t *p) {
   return rondo_load_acquire_u32(p);
 }
+RONDO_FN uint64_t rondo_load_acquire_device_u64(const uint64_t *p) {
+  return rondo_load_acquire_u64(p);
+}
+RONDO_FN void rondo_store_release_device_u32(uint32_t *p, uint32_t v) {
+  rondo_store_release_u32(p, v);
+}
+RONDO_FN void rondo_store_release_device_u64(uint64_t *p, uint64_t v) {
+  rondo_store_release_u64(p, v);
+}
 RONDO_FN int rondo_try_swap_acq_rel_device_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
   return rondo_try_swap_acq_rel_u32(p, expected, desired);
 }

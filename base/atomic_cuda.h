@@ -52,6 +52,15 @@ RONDO_ATOMIC_STORE(uint8_t, u8, release, __NV_ATOMIC_RELEASE)
 RONDO_FN uint32_t rondo_load_acquire_device_u32(const uint32_t *p) {
   return __nv_atomic_load_n((uint32_t *)p, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
 }
+RONDO_FN uint64_t rondo_load_acquire_device_u64(const uint64_t *p) {
+  return __nv_atomic_load_n((uint64_t *)p, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
+}
+RONDO_FN void rondo_store_release_device_u32(uint32_t *p, uint32_t v) {
+  __nv_atomic_store_n(p, v, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE);
+}
+RONDO_FN void rondo_store_release_device_u64(uint64_t *p, uint64_t v) {
+  __nv_atomic_store_n(p, v, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE);
+}
 RONDO_FN int rondo_try_swap_acq_rel_device_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
   return __nv_atomic_compare_exchange_n(p, &expected, desired, false, __NV_ATOMIC_ACQ_REL,
                                         __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);

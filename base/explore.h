@@ -67,6 +67,10 @@ enum rondo_fault {
   RONDO_FAULT_CQE_HALF_READ,    // a completion is taken when only its first half is visible
   RONDO_FAULT_OFFERS_UNCHECKED, // connectors are bound though their rank has registered otherwise
   RONDO_FAULT_LENT_EARLY,       // memory for payload is taken back while a run is outstanding
+  // Of a device's mirror (daemon/core/mirror_core.h).
+  RONDO_FAULT_EXIT_NOT_MIRRORED, // the exit word is not copied
+  RONDO_FAULT_GATE_NOT_MIRRORED, // gates are not copied
+  RONDO_FAULT_MARK_BEFORE_ENTRY, // the mark of an inbox is visible before its entry
   // Of the agreement on registrations (tests/explore/agree.c).
   RONDO_FAULT_AGREED_EARLY,      // the root takes a subtree that has begun to register for complete
   RONDO_FAULT_OVER_EARLY,        // a process does not wait until its children have deregistered

@@ -1,6 +1,6 @@
 // The group of threads that move the data of a block: one thread on the host; on the device all
-// warps of a CUDA block except the first, which runs the state machine. Only code that moves data
-// uses the group. Its loops are written
+// warps of a CUDA block except the first, which runs the state machine, and the last, which looks
+// at the host's memory. Only code that moves data uses the group. Its loops are written
 //   for (i = t.rank; i < n; i += t.size)
 // One of the three headers that may test which compiler is in use.
 #ifndef RONDO_BASE_THREADS_H
@@ -14,9 +14,8 @@ struct rondo_threads {
 };
 
 #if defined(__CUDACC__)
-// The first warp runs the state machine on one lane; the other warps move data.
 static __device__ __forceinline__ struct rondo_threads rondo_threads_self(void) {
-  struct rondo_threads t = {threadIdx.x - 32, blockDim.x - 32};
+  struct rondo_threads t = {threadIdx.x - 32, blockDim.x - 64};
   return t;
 }
 #else

@@ -1,9 +1,10 @@
 // The submission queue: a ring of SQEs with one producer at a time and one consumer.
 //
 // The CPU pushes with the rank's lock held. Block 0 of the daemon pops, and copies entries to the
-// inboxes of the other blocks, which are queues of the same kind. (In the paper every block polls
-// the SQ.) Each entry has a mark that depends on its sequence number. One release store of the mark
-// publishes the entry; no tail is written.
+// inboxes of the other blocks, which are queues of the same kind. On a GPU the mirror
+// (daemon/core/mirror_core.h) does this, and block 0 has an inbox, too. (In the paper every block
+// polls the SQ.) Each entry has a mark that depends on its sequence number. One release store of
+// the mark publishes the entry; no tail is written.
 //
 // A queue consists of the ring, which both sides share, and a half for each side. A half is in the
 // memory of its side (of the process, of the device, or of a block), and the other side never
@@ -126,10 +127,14 @@ RONDO_FN void rondo_sq_write(struct rondo_sq_producer *q, const struct rondo_sqe
   slot->flags = entry->flags;
 }
 
-RONDO_FN void rondo_sq_publish(struct rondo_sq_producer *q) {
+RONDO_FN void rondo_sq_mark(struct rondo_sq_producer *q) {
   struct rondo_sqe *slot = rondo_sq_entry(q->ring, q->capacity, q->sequence);
-  RONDO_POINT("sq.push");
   rondo_store_fenced_u32(&slot->mark, q->sequence + 1); // S1
+}
+
+RONDO_FN void rondo_sq_publish(struct rondo_sq_producer *q) {
+  RONDO_POINT("sq.push");
+  rondo_sq_mark(q);
   rondo_store_relaxed_u32(&q->sequence, q->sequence + 1);
 }
 
@@ -142,6 +147,29 @@ RONDO_FN bool rondo_sq_try_push(struct rondo_sq_producer *q, const struct rondo_
   rondo_fence_stores();
   rondo_sq_publish(q);
   return true;
+}
+
+// Producer of several queues: true if those from `first` to `end` (exclusive) have room.
+RONDO_FN bool rondo_sq_can_fan_out(struct rondo_sq_producer *queues, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; i++)
+    if (!rondo_sq_has_room(&queues[i]))
+      return false;
+  return true;
+}
+
+// Producer of several queues of one device: publishes a copy of `entry` in those from `first` on of
+// the blocks that take part. They have room.
+RONDO_FN void rondo_sq_fan_out(struct rondo_sq_producer *queues, uint32_t first,
+                               const struct rondo_sqe *entry) {
+  if (RONDO_FAULT(MARK_BEFORE_ENTRY))
+    for (uint32_t i = first; i < entry->block_count; i++)
+      rondo_sq_mark(&queues[i]);
+  for (uint32_t i = first; i < entry->block_count; i++)
+    rondo_sq_write(&queues[i], entry);
+  if (entry->block_count > first)
+    rondo_fence_stores_device(); // S1
+  for (uint32_t i = first; i < entry->block_count; i++)
+    rondo_sq_publish(&queues[i]);
 }
 
 // True if an entry was pushed and not popped; the answer may be old. Any thread of the producer's

@@ -153,7 +153,7 @@ RONDO_FN void rondo_context_begin_plan(struct rondo_task_context *c) {
 // may lie across a bus.
 RONDO_FN bool rondo_context_try_begin(struct rondo_task_context *c) {
   const unsigned gate = c->state.flags & (RONDO_SQE_OPEN | RONDO_RUN_FAILED);
-  if (gate != RONDO_SQE_OPEN || !rondo_run_is_due(&c->state.run))
+  if (gate != RONDO_SQE_OPEN || !rondo_context_is_due(c))
     return false;
   rondo_context_begin_plan(c);
   return true;
@@ -165,7 +165,7 @@ RONDO_FN bool rondo_context_ask(struct rondo_task_context *c) {
   int verdict = rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open);
   if (verdict != RONDO_SUCCESS)
     rondo_context_fail(c, verdict);
-  else if (c->state.phase == RONDO_PHASE_GATE && is_open && rondo_run_is_due(&c->state.run))
+  else if (c->state.phase == RONDO_PHASE_GATE && is_open && rondo_context_is_due(c))
     rondo_context_begin_plan(c);
   else
     return false;

@@ -38,29 +38,14 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
   }
 }
 
-// Block 0: true if the inbox of every other block that takes part has room for the entry.
-RONDO_FN bool rondo_block_can_fan_out(struct rondo_block *b, const struct rondo_sqe *entry) {
-  for (uint32_t i = 1; i < entry->block_count; i++)
-    if (!rondo_sq_has_room(&b->daemon->inboxes[i]))
-      return false;
-  return true;
-}
-
-// Block 0: passes an entry on. Every inbox has room for it.
-RONDO_FN void rondo_block_fan_out(struct rondo_block *b, const struct rondo_sqe *entry) {
-  for (uint32_t i = 1; i < entry->block_count; i++)
-    rondo_sq_write(&b->daemon->inboxes[i], entry);
-  if (entry->block_count > 1)
-    rondo_fence_stores_device(); // S1
-  for (uint32_t i = 1; i < entry->block_count; i++)
-    rondo_sq_publish(&b->daemon->inboxes[i]);
-}
-
 // Lets the producer overwrite the entries that the block has taken. That takes a GPU as long as an
 // access to the host, and is not urgent, so it waits until nothing else is to be done.
 RONDO_FN void rondo_block_release_entries(struct rondo_block *b) {
+  struct rondo_sq_consumer source = b->source;
+  if (b->index == 0 && b->daemon->sq_ring)
+    source.ring = b->daemon->sq_ring;
   if (b->taken)
-    rondo_sq_release(&b->source);
+    rondo_sq_release(&source);
   b->taken = 0;
 }
 
@@ -72,13 +57,13 @@ RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
     const struct rondo_sqe *peeked = rondo_sq_try_peek(&b->source);
     if (!peeked)
       break;
-    const struct rondo_sqe entry = *peeked; // at once: a GPU reads it across the bus
+    const struct rondo_sqe entry = *peeked;
     RONDO_TIMED_END(SQE_READ, began);
     RONDO_TIMED_BEGIN(taken);
-    if (b->index == 0) {
-      if (!rondo_block_can_fan_out(b, &entry))
+    if (b->index == 0 && b->daemon->inboxes) {
+      if (!rondo_sq_can_fan_out(b->daemon->inboxes, 1, entry.block_count))
         break;
-      rondo_block_fan_out(b, &entry);
+      rondo_sq_fan_out(b->daemon->inboxes, 1, &entry);
     }
     rondo_block_accept(b, &entry, now_ns);
     rondo_sq_take(&b->source);

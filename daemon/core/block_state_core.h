@@ -68,7 +68,8 @@ struct rondo_tally {
 
 // What all blocks of one rank share. It does not change; words that change are elsewhere.
 struct rondo_daemon_core {
-  // block_count of them; block 0 copies entries to those of the other blocks. [0] is unused.
+  // block_count of them; block 0 copies entries to those of the other blocks. [0] is unused. Null:
+  // a mirror passes entries on (mirror_core.h), also to block 0.
   struct rondo_sq_producer *inboxes;
   struct rondo_cq_producers *cq;
   const struct rondo_device_table *table;
@@ -76,12 +77,19 @@ struct rondo_daemon_core {
   struct rondo_policy policy;
   uint64_t quit_period_ns;
   uint64_t residency_ns;
-  // A block that makes no progress reads gates and `exit` after so long, because they may lie
-  // across a bus; see rondo_block_may_ask. 0: each time.
+  // A block that makes no progress reads gates and `exit` after so long; see rondo_block_may_ask.
+  // 0: each time.
   uint64_t ask_ns;
+  uint64_t sq_ring; // of the SQ, which block 0 releases in place of its inbox; 0: it has none
+  uint64_t copies;  // address of struct rondo_mirror_copy, by table index; 0: there is no mirror
   uint32_t block_count;
   uint32_t reserved;
 };
+
+RONDO_FN struct rondo_mirror_copy *rondo_daemon_copy(const struct rondo_daemon_core *d,
+                                                     uint32_t index) {
+  return (struct rondo_mirror_copy *)(uintptr_t)d->copies + index;
+}
 
 struct rondo_active_slot {
   struct rondo_task_context context;

@@ -44,14 +44,14 @@ static_assert(sizeof(struct rondo_communicator_gate) == RONDO_LINE_BYTES, "share
 // `is_open`: data may move.
 RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint64_t number,
                                 int *is_open) {
-  uint32_t state = rondo_load_acquire_u32(&gate->state); // G2
+  uint32_t state = rondo_load_acquire_device_u32(&gate->state); // G2
   *is_open = state == RONDO_GATE_OPEN;
   if (state >= RONDO_GATE_FAILED)
     return (int)(state - RONDO_GATE_FAILED);
-  if (number <= rondo_load_acquire_u64(&gate->last_run)) // G2
+  if (number <= rondo_load_acquire_device_u64(&gate->last_run)) // G2
     return RONDO_SUCCESS;
   // A member that leaves because of a failure stores the failure first.
-  state = rondo_load_acquire_u32(&gate->state); // G2
+  state = rondo_load_acquire_device_u32(&gate->state); // G2
   return state >= RONDO_GATE_FAILED ? (int)(state - RONDO_GATE_FAILED) : RONDO_ERR_PEER;
 }
 
@@ -75,9 +75,42 @@ static_assert(sizeof(struct rondo_stream_words) == 2 * RONDO_LINE_BYTES, "shared
 struct rondo_task_run {
   uint64_t send, recv; // addresses of the user's buffers
   uint64_t number;     // from 1; 0: none
-  uint64_t stream;     // address of struct rondo_stream_words; 0: not in the order of a stream
-  uint64_t ticket;     // the doorbell value at which the run may begin
+  // Address of struct rondo_stream_words, and RONDO_STREAM_MIRRORED; 0: not in the order of a
+  // stream
+  uint64_t stream;
+  uint64_t ticket; // the doorbell value at which the run may begin
 };
+
+#define RONDO_STREAM_MIRRORED 1u // the mirror says whether the stream has reached the run
+
+// A run whose stream may not have reached it, as the mirror knows it.
+struct rondo_mirror_run {
+  uint64_t words;          // address of struct rondo_stream_words; 0: nothing to look at
+  uint64_t ticket, number; // as in struct rondo_task_run
+};
+
+// What a device's mirror (mirror_core.h) has of a collective. It begins as a communicator's gate
+// does, and stands for the gate there.
+struct rondo_mirror_copy {
+  struct {
+    uint32_t state, culprit;
+    uint64_t last_run;
+  } seen;
+  uint64_t due[RONDO_DEVICE_RUNS]; // by parity: the last run that its stream has reached
+  uint64_t ended;                  // the last run; written by the block that ends it
+  uint64_t gate;                   // address of the gate; written by the CPU at registration
+  // Of the mirror's owner.
+  uint64_t watched_gate; // the gate of the collective whose runs have passed; 0: none
+  uint64_t passed;       // the last run
+  struct rondo_mirror_run runs[RONDO_DEVICE_RUNS]; // by parity
+  uint32_t generation;                             // of that collective
+  uint32_t is_watched;
+  uint64_t reserved;
+};
+static_assert(sizeof(struct rondo_mirror_copy) == RONDO_LINE_BYTES, "shared layout");
+static_assert(offsetof(struct rondo_mirror_copy, seen.last_run) ==
+                  offsetof(struct rondo_communicator_gate, last_run),
+              "begins as a gate");
 
 // Memory of a collective besides its connectors. This lies in front of the collective's ops.
 //
@@ -107,7 +140,7 @@ struct rondo_gate_write {
 
 struct rondo_context_static {
   uint64_t ops;        // address of op_count × struct rondo_plan_op, after the rondo_own_memory
-  uint64_t gate;       // address of struct rondo_communicator_gate
+  uint64_t gate;       // address of struct rondo_communicator_gate, or of struct rondo_mirror_copy
   uint64_t send_table; // address of the endpoints of the send peers; written when the gate opens
   uint64_t recv_table; // ... of the receive peers
   struct rondo_geometry geometry;
@@ -238,15 +271,24 @@ RONDO_FN struct rondo_communicator_gate *rondo_context_gate(const struct rondo_t
 }
 
 RONDO_FN struct rondo_stream_words *rondo_run_stream(const struct rondo_task_run *run) {
-  return (struct rondo_stream_words *)(uintptr_t)run->stream;
+  return (struct rondo_stream_words *)(uintptr_t)(run->stream & ~(uint64_t)RONDO_STREAM_MIRRORED);
 }
 
-// True if the run's stream has reached the run, or the run has no stream.
-RONDO_FN bool rondo_run_is_due(const struct rondo_task_run *run) {
+// Where the mirror says whether the stream of the context's run has reached it.
+RONDO_FN const uint64_t *rondo_context_due(const struct rondo_task_context *c) {
+  const struct rondo_mirror_copy *copy = (const struct rondo_mirror_copy *)(uintptr_t)c->fixed.gate;
+  return &copy->due[c->state.run.number % RONDO_DEVICE_RUNS];
+}
+
+// True if the stream of the context's run has reached the run, or the run has no stream.
+RONDO_FN bool rondo_context_is_due(const struct rondo_task_context *c) {
+  const struct rondo_task_run *run = &c->state.run;
   const struct rondo_stream_words *words = rondo_run_stream(run);
   if (!words || RONDO_FAULT(DOORBELL_IGNORED))
     return true;
-  return rondo_load_acquire_u64(&words->doorbell) >= run->ticket; // D2
+  if (run->stream & RONDO_STREAM_MIRRORED)
+    return rondo_load_acquire_device_u64(rondo_context_due(c)) >= run->number; // D2
+  return rondo_load_acquire_u64(&words->doorbell) >= run->ticket;              // D2
 }
 
 // Lets the run's stream go on. Called once for each run, after all blocks have ended it.

@@ -60,6 +60,8 @@ RONDO_FN struct rondo_wait rondo_wait_for_gate(const struct rondo_task_context *
   const struct rondo_stream_words *words = rondo_run_stream(&c->state.run);
   if (rondo_load_relaxed_u32(&gate->state) == RONDO_GATE_CLOSED)
     return rondo_wait_make(RONDO_WAIT_CHANGES, &gate->state, RONDO_GATE_CLOSED);
+  if (words && (c->state.run.stream & RONDO_STREAM_MIRRORED))
+    return rondo_wait_make(RONDO_WAIT_REACHES, rondo_context_due(c), c->state.run.number);
   if (words)
     return rondo_wait_make(RONDO_WAIT_REACHES, &words->doorbell, c->state.run.ticket);
   return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);

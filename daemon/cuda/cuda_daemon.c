@@ -3,7 +3,8 @@
 // Page-locked memory holds what both sides use: the rings of the submission and the completion
 // queue, the exit word, the status lines. Device memory holds what only blocks use, or use much
 // more often than the CPU: the other queue halves, the rings between blocks, the table, the homes
-// of the blocks. The device part is built as an image and written at once.
+// of the blocks, the mirror of the host's words. The device part is built as an image and written
+// at once.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #define STEP_MIN_NS 8u // no step is shorter, so this bounds the steps of the longest residency
 
 static_assert(RONDO_MAX_THREADS == RONDO_CUDA_MAX_THREADS, "what the kernel is compiled for");
+static_assert(RONDO_MIN_THREADS == RONDO_CUDA_MIN_THREADS, "the warps that the kernel needs");
 
 // A stretch of memory, cut into pieces on lines of their own.
 struct region {
@@ -36,6 +38,7 @@ struct layout {
   uint64_t exit, held, sq_ring, cq_ring, status; // page-locked
   uint64_t pinned_bytes;
   uint64_t core, cq, inboxes, rings, table, homes, times; // device
+  uint64_t mirror, copies, watched;
   uint64_t ring_bytes, home_bytes, device_bytes;
 };
 
@@ -59,6 +62,9 @@ static struct layout layout_make(uint64_t pinned, uint64_t device, bool keeps_ti
   l.rings = region_take(&d, blocks * l.ring_bytes);
   l.table = region_take(&d, sizeof(struct rondo_device_table));
   l.homes = region_take(&d, blocks * l.home_bytes);
+  l.mirror = region_take(&d, sizeof(struct rondo_mirror));
+  l.copies = region_take(&d, r->cfg->max_collectives * sizeof(struct rondo_mirror_copy));
+  l.watched = region_take(&d, r->cfg->max_collectives * sizeof(uint32_t));
   l.times = keeps_times ? region_take(&d, blocks * sizeof(struct rondo_times)) : 0;
   l.device_bytes = d.used;
   return l;
@@ -78,15 +84,25 @@ static void *image_at(const struct image *i, uint64_t address) {
 static void core_fill(const struct rondo_cuda_device *device, const struct layout *l,
                       const struct rondo_daemon_request *r, struct rondo_daemon_core *core) {
   rondo_daemon_core_configure(core, r->cfg);
-  core->inboxes = (struct rondo_sq_producer *)(uintptr_t)l->inboxes;
+  core->sq_ring = l->sq_ring;
+  core->copies = l->copies;
   core->cq = (struct rondo_cq_producers *)(uintptr_t)l->cq;
   core->table = (struct rondo_device_table *)(uintptr_t)l->table;
-  core->exit = (uint32_t *)(uintptr_t)l->exit;
+  core->exit = (uint32_t *)(uintptr_t)(l->mirror + offsetof(struct rondo_mirror, exit));
   core->ask_ns = RONDO_CUDA_ASK_NS;
   if (!r->cfg->tuning.look_ns)
     core->policy.look_ns = RONDO_CUDA_LOOK_NS;
   if (device->residency_ns && device->residency_ns < core->residency_ns)
     core->residency_ns = device->residency_ns;
+}
+
+static void mirror_fill(const struct layout *l, const struct rondo_daemon_request *r,
+                        struct rondo_mirror *m) {
+  rondo_sq_consumer_init(&m->source, l->sq_ring, r->sq_entries, r->first_sequence);
+  m->exit_word = l->exit;
+  m->inboxes = l->inboxes;
+  m->copies = l->copies;
+  m->watched = l->watched;
 }
 
 // Block `b`, its home, and the queue that it fetches from.
@@ -99,12 +115,10 @@ static void block_fill(const struct layout *l, const struct image *image,
                                           .waits = (struct rondo_wait *)(uintptr_t)waits,
                                           .capacity = r->cfg->max_collectives};
   struct rondo_sq_consumer source;
-  uint64_t ring = b == 0 ? l->sq_ring : l->rings + b * l->ring_bytes;
+  uint64_t ring = l->rings + b * l->ring_bytes;
   rondo_sq_consumer_init(&source, ring, r->sq_entries, r->first_sequence);
   rondo_block_init(&home->block, (const struct rondo_daemon_core *)(uintptr_t)l->core, &source, b,
                    &tasks);
-  if (b == 0)
-    return;
   // A ring holds marks and no addresses, so it can be initialised in the image.
   rondo_sq_ring_init(image_at(image, ring), r->sq_entries, r->first_sequence);
   struct rondo_sq_producer *inbox = image_at(image, l->inboxes);
@@ -117,6 +131,7 @@ static int image_write(struct rondo_cuda_device *device, const struct layout *l,
   if (!image.bytes)
     return RONDO_ERR_NO_MEMORY;
   core_fill(device, l, r, image_at(&image, l->core));
+  mirror_fill(l, r, image_at(&image, l->mirror));
   rondo_cq_producers_init(image_at(&image, l->cq), l->cq_ring, r->cq_entries, r->first_sequence);
   for (uint32_t b = 0; b < r->cfg->blocks; b++)
     block_fill(l, &image, r, b);
@@ -135,6 +150,7 @@ static void daemon_fill_pinned(struct rondo_cuda_daemon *d, const struct layout 
   rondo_cq_consumer_init(&d->base.cq, l->cq_ring, r->cq_entries);
   d->base.exit = (uint32_t *)(uintptr_t)l->exit;
   d->base.table = l->table;
+  d->base.copies = l->copies;
   d->status = (struct rondo_cuda_block_status *)(uintptr_t)l->status;
 }
 
@@ -143,6 +159,7 @@ static void daemon_fill_launch(struct rondo_cuda_daemon *d, const struct layout 
   struct rondo_cuda_launch *launch = &d->launch;
   uint64_t residency_ns = cfg->tuning.residency_ns;
   uint64_t fits = (d->device->fast_bytes - sizeof(struct rondo_cuda_fast)) / sizeof(uint32_t);
+  launch->mirror = l->mirror;
   launch->homes = l->homes;
   launch->home_bytes = l->home_bytes;
   launch->status = l->status;

@@ -35,14 +35,17 @@
 #include "base/atomic.h"
 #include "base/platform.h"
 #include "daemon/core/block_core.h"
+#include "daemon/core/mirror_core.h"
 #include "daemon/core/move.h"
 #include "daemon/core/timing_core.h"
 
-// Warps of a CUDA block that move data, beside the one that decides.
+// Warps of a CUDA block that move data, beside the one that decides and the one for the mirror.
 #define RONDO_CUDA_MOVER_WARPS 8u
-#define RONDO_CUDA_MAX_MOVER_WARPS 15u // with the deciding warp: 128 registers a thread
-#define RONDO_CUDA_THREADS (32u * (1u + RONDO_CUDA_MOVER_WARPS))
-#define RONDO_CUDA_MAX_THREADS (32u * (1u + RONDO_CUDA_MAX_MOVER_WARPS))
+#define RONDO_CUDA_MAX_MOVER_WARPS 14u // 128 registers a thread
+#define RONDO_CUDA_OTHER_WARPS 2u
+#define RONDO_CUDA_THREADS (32u * (RONDO_CUDA_OTHER_WARPS + RONDO_CUDA_MOVER_WARPS))
+#define RONDO_CUDA_MIN_THREADS (32u * (RONDO_CUDA_OTHER_WARPS + 1u))
+#define RONDO_CUDA_MAX_THREADS (32u * (RONDO_CUDA_OTHER_WARPS + RONDO_CUDA_MAX_MOVER_WARPS))
 
 // Tasks that a block keeps in shared memory; a longer queue stays at home.
 #define RONDO_CUDA_FAST_TASKS 2048u
@@ -56,9 +59,12 @@
 // 7 us there.
 #define RONDO_CUDA_LOOK_NS 4000u
 
-// How often a block without progress reads gates and `exit`, in the host's memory. With 64 blocks
-// that read them in each step, all-reduces of 8 ranks took up to 6 times as long on an H100.
-#define RONDO_CUDA_ASK_NS 20000u
+// How often a block without progress reads gates and `exit`, in the mirror: four loads that would
+// delay its look for data.
+#define RONDO_CUDA_ASK_NS 2000u
+
+// Between two looks of a warp whose block does not own the mirror.
+#define RONDO_CUDA_MIRROR_PAUSE_NS 1000u
 
 // How often a resident stuck block reports where it stands.
 #define RONDO_CUDA_STATUS_PERIOD_NS 1000000u
@@ -112,6 +118,7 @@ static_assert(sizeof(struct rondo_cuda_block_status) == RONDO_LINE_BYTES, "share
 
 // The argument of a launch.
 struct rondo_cuda_launch {
+  uint64_t mirror;      // address of struct rondo_mirror
   uint64_t homes;       // address of the first block's home
   uint64_t home_bytes;  // bytes between two homes: rondo_cuda_home_bytes()
   uint64_t status;      // address of block_count × struct rondo_cuda_block_status
@@ -128,7 +135,7 @@ struct rondo_cuda_launch {
   uint32_t tie;         // index in `ties` of the homes, for this run
   uint32_t reserved;
 };
-static_assert(sizeof(struct rondo_cuda_launch) == 104, "shared layout");
+static_assert(sizeof(struct rondo_cuda_launch) == 112, "shared layout");
 
 // A block's state while a launch runs it: shared memory on a GPU. Followed by the entries of its
 // task queue.
@@ -144,6 +151,11 @@ static_assert(sizeof(struct rondo_cuda_fast) + RONDO_CUDA_FAST_TASKS * 4ul <= 13
 // pause of at most about `ns`.
 RONDO_DRIVER_FN uint64_t rondo_cuda_launch_now_ns(void);
 RONDO_DRIVER_FN void rondo_cuda_launch_pause(uint32_t ns);
+// Let the block's warp for the mirror begin (rondo_cuda_launch_mirror), and end. Between them each
+// step calls `turn`, for a driver without such a warp.
+RONDO_DRIVER_FN void rondo_cuda_launch_mirror_begin(void);
+RONDO_DRIVER_FN void rondo_cuda_launch_mirror_turn(const struct rondo_cuda_launch *l);
+RONDO_DRIVER_FN void rondo_cuda_launch_mirror_end(void);
 
 // -------------------------------------------------------------------- places --
 
@@ -172,6 +184,28 @@ RONDO_FN struct rondo_cuda_block_status *rondo_cuda_launch_status(const struct r
 // The address of the block's samples; 0: none are kept.
 RONDO_FN uint64_t rondo_cuda_launch_times(const struct rondo_cuda_launch *l, uint32_t index) {
   return l->times ? l->times + index * sizeof(struct rondo_times) : 0;
+}
+
+// ------------------------------------------------------------------- the mirror --
+
+RONDO_FN struct rondo_mirror *rondo_cuda_launch_mirror_at(const struct rondo_cuda_launch *l) {
+  return (struct rondo_mirror *)(uintptr_t)l->mirror;
+}
+
+// Keeps the mirror, or stands by in case that its owner leaves, until `stop` is 1. By one thread,
+// while its block is resident.
+RONDO_FN void rondo_cuda_launch_mirror(const struct rondo_cuda_launch *l, const uint32_t *stop) {
+  struct rondo_mirror *m = rondo_cuda_launch_mirror_at(l);
+  bool owned = false;
+  do {
+    owned = owned || rondo_mirror_try_own(m);
+    if (!owned)
+      rondo_cuda_launch_pause(RONDO_CUDA_MIRROR_PAUSE_NS);
+    else if (!rondo_mirror_step(m))
+      rondo_cuda_launch_pause(RONDO_CUDA_PAUSE_MIN_NS);
+  } while (!rondo_load_relaxed_u32(stop));
+  if (owned)
+    rondo_mirror_disown(m);
 }
 
 // ----------------------------------------------------------------- ownership --
@@ -406,6 +440,7 @@ RONDO_FN uint32_t rondo_cuda_launch_steps(const struct rondo_cuda_launch *l,
   for (uint64_t i = 0; i < l->max_steps && now_ns - pace.begun_ns < l->longest_ns; i++) {
     if (b->queue.count + RONDO_STEP_FETCHES > b->queue.capacity)
       rondo_cuda_launch_move_queue_home(home, b);
+    rondo_cuda_launch_mirror_turn(l);
     int result = rondo_block_step(b, now_ns);
     if (!b->resident)
       return (uint32_t)result;
@@ -435,7 +470,9 @@ RONDO_FN void rondo_cuda_launch_reside(const struct rondo_cuda_launch *l, uint32
   uint64_t now_ns = rondo_cuda_launch_now_ns();
   RONDO_TIMED_LAUNCH(rondo_cuda_launch_times(l, index), now_ns);
   rondo_block_start(&fast->block, now_ns);
+  rondo_cuda_launch_mirror_begin();
   uint32_t reason = rondo_cuda_launch_steps(l, home, fast, now_ns);
+  rondo_cuda_launch_mirror_end();
   RONDO_TIMED_LEAVE(rondo_cuda_launch_now_ns());
   rondo_cuda_launch_save(home, fast);
   rondo_cuda_launch_report_leave(status, &fast->block, launches, reason);

@@ -1,9 +1,11 @@
 // The daemon kernel: a CUDA block is one launch of one daemon block.
 //
 // The first warp decides: its first lane runs the shared source of daemon/core, its other lanes
-// return at once. The other warps move data: they wait at a hardware barrier until the deciding
-// thread has put a command into shared memory, carry it out together, and wait at the barrier
-// again. Every step of the deciding thread is bounded, and the last command ends the movers.
+// return at once. So do those of the last warp, whose first lane keeps the mirror while the block
+// is resident (daemon/core/mirror_core.h). The other warps move data: they wait at a hardware
+// barrier until the deciding thread has put a command into shared memory, carry it out together,
+// and wait at the barrier again. Every step of the deciding thread is bounded, and the last command
+// ends the movers.
 #include "daemon/cuda/cuda_launch_core.h"
 
 #include "daemon/cuda/cuda_move_core.h"
@@ -15,6 +17,7 @@
 #endif
 #define WARP 32u
 #define COMMAND_BARRIER 1
+#define MIRROR_BARRIER 2
 
 // ------------------------------------------------------------ what movers need ---
 
@@ -111,7 +114,8 @@ static __shared__ struct rondo_mover_command command;
 // A barrier of the deciding thread and all movers. Not aligned: only one lane of the first warp is
 // left.
 static __device__ __forceinline__ void movers_meet(void) {
-  asm volatile("barrier.cta.sync %0, %1;" ::"n"(COMMAND_BARRIER), "r"(blockDim.x) : "memory");
+  asm volatile("barrier.cta.sync %0, %1;" ::"n"(COMMAND_BARRIER), "r"(blockDim.x - WARP)
+               : "memory");
 }
 
 // Lets the movers carry out a command. The barriers order it with the deciding thread's accesses
@@ -186,6 +190,39 @@ static __device__ __forceinline__ void mover_loop(void) {
   }
 }
 
+// ------------------------------------------------------------------- the mirror ---
+
+static __shared__ uint32_t mirror_stop; // 1: the block leaves
+static __shared__ uint32_t mirror_over; // 1: the launch ends
+
+// A barrier of the deciding thread and the one that keeps the mirror.
+static __device__ __forceinline__ void mirror_meet(void) {
+  asm volatile("barrier.cta.sync %0, %1;" ::"n"(MIRROR_BARRIER), "n"(2 * WARP) : "memory");
+}
+
+RONDO_DRIVER_FN void rondo_cuda_launch_mirror_begin(void) {
+  mirror_over = 0;
+  rondo_store_relaxed_u32(&mirror_stop, 0);
+  mirror_meet();
+}
+
+RONDO_DRIVER_FN void rondo_cuda_launch_mirror_turn(const struct rondo_cuda_launch *l) {}
+
+// The other thread ends its step, which is bounded.
+RONDO_DRIVER_FN void rondo_cuda_launch_mirror_end(void) {
+  rondo_store_relaxed_u32(&mirror_stop, 1);
+  mirror_meet();
+}
+
+static __device__ __forceinline__ void mirror_loop(const struct rondo_cuda_launch *l) {
+  mirror_meet(); // barrier: first residency
+  while (!mirror_over) {
+    rondo_cuda_launch_mirror(l, &mirror_stop);
+    mirror_meet(); // barrier: residency over
+    mirror_meet(); // barrier: next residency
+  }
+}
+
 // ---------------------------------------------------------------------- launch ---
 
 RONDO_DRIVER_FN uint64_t rondo_cuda_launch_now_ns(void) {
@@ -212,13 +249,17 @@ RONDO_DRIVER_FN struct rondo_timing *rondo_timing_self(void) { return &timing; }
 extern "C" __global__ void __launch_bounds__(RONDO_CUDA_MAX_THREADS, 1)
     KERNEL(const __grid_constant__ struct rondo_cuda_launch launch) {
   extern __shared__ struct rondo_cuda_fast fast[];
-  if (threadIdx.x >= WARP) {
+  if (threadIdx.x >= WARP && threadIdx.x < blockDim.x - WARP) {
     mover_loop();
     return;
   }
+  if (threadIdx.x == blockDim.x - WARP)
+    mirror_loop(&launch);
   if (threadIdx.x != 0) // lane 0 decides
     return;
   (void)rondo_cuda_launch_try_block(&launch, blockIdx.x, fast);
   command.kind = RONDO_MOVER_END;
   movers_meet(); // barrier: last command
+  mirror_over = 1;
+  mirror_meet(); // barrier: last residency
 }

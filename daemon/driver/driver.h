@@ -84,6 +84,7 @@ struct rondo_daemon {
   const struct rondo_driver *driver;
   struct rondo_device *device;
   uint64_t table;              // address of its struct rondo_device_table, device memory
+  uint64_t copies;             // ... of struct rondo_mirror_copy, by table index; 0: none
   uint32_t *exit;              // blocks end when this word is 1
   struct rondo_cq_consumer cq; // guarded by the rank's lock
   // Takes completions off the CQ and pushes runs that could not be pushed before. Any thread may

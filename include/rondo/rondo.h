@@ -185,7 +185,8 @@ struct rondo_config {
   // loopback if there is no other.
   char interfaces[64];
   // CUDA backend: threads of a block, a multiple of 32 from RONDO_MIN_THREADS to RONDO_MAX_THREADS;
-  // 0: 288. One warp (32 threads) runs the state machine, the others copy and reduce data.
+  // 0: 320. One warp (32 threads) runs the state machine, one looks at memory of the host, the
+  // others copy and reduce data.
   uint32_t threads;
   // CUDA backend: maximum of multiprocessors that the daemons of this process may use; 0: no limit.
   // rondo_init refuses a rank whose blocks exceed the limit.
@@ -199,7 +200,7 @@ struct rondo_config {
   uint32_t collective_counters;
 };
 
-#define RONDO_MIN_THREADS 64u
+#define RONDO_MIN_THREADS 96u
 #define RONDO_MAX_THREADS 512u
 #define RONDO_MAX_ENDPOINTS 16u
 #define RONDO_MIN_HEARTBEAT_NS UINT64_C(10000000)

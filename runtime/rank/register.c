@@ -434,10 +434,18 @@ static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t pr
   fixed->recv_table = at + plan->send.count * sizeof(struct rondo_endpoint);
 }
 
+// The mirror's copy of the gate of this collective; 0: its blocks read the gate itself.
+static uint64_t coll_gate_copy(const struct rondo_coll *coll) {
+  const struct rondo_rank *rank = coll->registration.home;
+  const uint64_t copies = rank->member.daemon->copies;
+  return copies ? copies + coll->index * sizeof(struct rondo_mirror_copy) : 0;
+}
+
 // Fills what does not.
 static void static_fill(const struct rondo_coll *coll, struct rondo_context_static *fixed) {
   const struct rondo_registration *r = &coll->registration;
-  fixed->gate = (uint64_t)(uintptr_t)&r->comm->gate;
+  const uint64_t copy = coll_gate_copy(coll);
+  fixed->gate = copy ? copy : (uint64_t)(uintptr_t)&r->comm->gate;
   fixed->reduction =
       rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, r->nranks);
   fixed->index = coll->index;
@@ -648,6 +656,11 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
     status =
         driver->write(rank->member.device, page + coll->index % RONDO_TABLE_PAGE * sizeof entry,
                       &entry, sizeof entry);
+  const uint64_t copy = coll_gate_copy(coll);
+  const uint64_t gate = (uint64_t)(uintptr_t)&coll->registration.comm->gate;
+  if (status == RONDO_SUCCESS && copy)
+    status = driver->write(rank->member.device, copy + offsetof(struct rondo_mirror_copy, gate),
+                           &gate, sizeof gate);
   return status;
 }
 

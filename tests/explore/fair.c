@@ -36,7 +36,7 @@ static int can_move(const struct rondo_block *b, uint32_t index) {
   uint32_t state = rondo_context_gate(c)->state;
   switch (c->state.phase) {
   case RONDO_PHASE_GATE:
-    return state == RONDO_GATE_OPEN && rondo_run_is_due(&c->state.run);
+    return state == RONDO_GATE_OPEN && rondo_context_is_due(c);
   case RONDO_PHASE_OPS:
     return chunk_can_move(c);
   default: // what follows the plan is short, and other words announce it

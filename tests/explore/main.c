@@ -81,6 +81,10 @@ static const char *const faults[] = {
     "cqe_half_read",
     "offers_unchecked",
     "lent_early",
+    // Of a mirror, which only devices have: ptx.mutation_*.
+    "exit_not_mirrored",
+    "gate_not_mirrored",
+    "mark_before_entry",
     // The next ones: agree.c.
     "agreed_early",
     "over_early",

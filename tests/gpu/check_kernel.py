@@ -77,8 +77,9 @@ def rule_context_save_is_its_dynamic_part(_, ptx):
 def rule_order_at_system_scope(_, ptx):
     wanted = ("ld.acquire.sys.b32", "ld.acquire.sys.b64", "st.release.sys.b32",
               "st.release.sys.b64", "fence.sc.sys", "fence.acq_rel.sys")
-    # Blocks of one device share an inbox, the count of ended parts and the claim: scope gpu.
-    shared = r"(?:atom\.cas\.acq_rel|ld\.acquire|fence\.acq_rel)\.gpu\b"
+    # Blocks of one device share an inbox, the count of ended parts, the claim and the mirror: scope
+    # gpu.
+    shared = r"(?:atom\.cas\.acq_rel|ld\.acquire|st\.release|fence\.acq_rel)\.gpu\b"
     narrow = re.search(r"\.(?:acquire|release|acq_rel)\.(?:cta|gpu)\b", re.sub(shared, "", ptx))
     return all(word in ptx for word in wanted) and not narrow
 
@@ -105,7 +106,8 @@ def rule_no_fused_multiply_add(_, ptx):
 
 def rule_barrier_counts_its_threads(_, ptx):
     barriers = re.findall(r"\bbar(?:rier)?\.[^;]*;", ptx)
-    return bool(barriers) and all(re.match(r"barrier\.cta\.sync 1, %r\d+;", b) for b in barriers)
+    good = r"barrier\.cta\.sync (?:1, %r\d+|2, 64);"  # with the movers, and with the mirror's warp
+    return bool(barriers) and all(re.match(good, b) for b in barriers)
 
 
 def rule_ticks_are_for_benchmarks(_, ptx):
@@ -127,7 +129,7 @@ BREAK = {
         log, ptx.replace("ld.global.v4.u32", "ld.global.v4.u32 st.shared.v4.u32")),
     rule_context_save_is_its_dynamic_part: lambda log, ptx: (
         log, ptx.replace("ld.shared.v4.u32", "ld.shared.v4.u32 st.global.v4.u32", 1)),
-    rule_order_at_system_scope: lambda log, ptx: (log, ptx.replace("release.sys", "release.gpu")),
+    rule_order_at_system_scope: lambda log, ptx: (log, ptx.replace("release.sys", "release.cta")),
     rule_completion_is_one_store: lambda log, ptx: (
         log, ptx.replace("st.volatile.global.v2.u64", "st.volatile.global.u64")),
     rule_clock_and_back_off: lambda log, ptx: (log, ptx.replace("nanosleep", "nothing")),

@@ -321,7 +321,7 @@ RONDO_FN void gpu_measure_exchange(const struct gpu_measure_params *p, struct gp
 RONDO_FN void gpu_write_behind(uint64_t memory) {
   const struct rondo_threads t = rondo_threads_self();
   const struct gpu_four four = {1, 2, 3, 4};
-  for (uint32_t i = t.rank; i < GPU_BEHIND_BYTES / sizeof four; i += t.size)
+  for (uint32_t i = t.rank; t.rank < t.size && i < GPU_BEHIND_BYTES / sizeof four; i += t.size)
     ((struct gpu_four *)(uintptr_t)memory)[i] = four;
 }
 

@@ -31,12 +31,12 @@ static void ranks_of_one_device_reduce(void **state) {
 static void a_launch_has_the_threads_that_were_asked_for_and_a_domain(void **state) {
   (void)state;
   struct rondo_config like = RONDO_CONFIG_INIT;
-  static const uint32_t wrong[] = {1, 32, 65, 544};
+  static const uint32_t wrong[] = {1, 64, 97, 544};
   job_of(1, 1, 1000);
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     like.threads = wrong[i];
     assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_ERR_INVALID);
-    assert_true(rondo_test_log_has("is not a multiple of 32 from 64 to 512"));
+    assert_true(rondo_test_log_has("is not a multiple of 32 from 96 to 512"));
   }
   like.threads = 96;
   assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_SUCCESS);

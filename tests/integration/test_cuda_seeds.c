@@ -273,7 +273,7 @@ static void job_choose(struct random *r, struct rondo_config *like) {
   if (!has_ptx)
     return;
   like->blocks = 1 + random_below(r, 3);
-  like->threads = 64 + 32 * random_below(r, 2);
+  like->threads = 96 + 32 * random_below(r, 2);
   like->slot_bytes = 64u << random_below(r, 8);
   sizes.sq_entries = 2u << random_below(r, 4);
   sizes.cq_entries = 2u << random_below(r, 4);

@@ -316,6 +316,7 @@ uint64_t rondo_cuda_launch_now_ns(void) {
 }
 
 void rondo_cuda_launch_pause(uint32_t ns) { (void)ns; }
+void rondo_cuda_launch_mirror_turn(const struct rondo_cuda_launch *l) { (void)l; }
 
 // Launches the block of side 0, `phase_ns` after its clock has moved. Returns for how long the
 // first collective was stuck before it was preempted.

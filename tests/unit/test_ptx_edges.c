@@ -93,10 +93,39 @@ static const struct protocol gate_fails = {
            "ld.acquire.sys.b32 %r3, [%d0];\nsetp.ne.s32 %p3, %r3, 0;\n@%p3 bra END;\n"
            "st.u32 [%d0+32], %r8;\nEND:\n"};
 
+// The CPU (block 0) submits, the mirror (block 1) passes the entry on, block 2 takes it. Words: the
+// entry and its mark, in the SQ and in the inbox.
+#define TO_LAST "ret;\nOTHER:\nsetp.eq.s32 %p3, %r1, 2;\n@%p3 bra LAST;\n"
+static const struct protocol entry_mirrored = {
+    "S1, S2 of a mirror", 3, is_never,
+    BLOCKS "st.u32 [%d0], %r8;\nst.release.sys.b32 [%d0+4], %r8;\n" TO_LAST
+           "LOOK:\nld.acquire.sys.b32 %r2, [%d0+4];\nsetp.eq.s32 %p2, %r2, 0;\n@%p2 bra LOOK;\n"
+           "ld.u32 %r3, [%d0];\nst.u32 [%d0+8], %r3;\nfence.acq_rel.gpu;\n"
+           "st.relaxed.sys.b32 [%d0+12], %r8;\nret;\n"
+           "LAST:\nld.acquire.sys.b32 %r2, [%d0+12];\nsetp.eq.s32 %p2, %r2, 0;\n@%p2 bra LAST;\n"
+           "ld.u32 %r3, [%d0+8];\n"};
+
+// The same for a gate that opens, or a stream that reaches its run: what was in place before can be
+// used. Words: that, the state or the doorbell, its copy.
+static const struct protocol word_mirrored = {
+    "G2, G3; D2, D6", 3, is_never,
+    BLOCKS "st.u32 [%d0], %r8;\nst.release.sys.b32 [%d0+4], %r8;\n" TO_LAST
+           "LOOK:\nld.relaxed.sys.b32 %r2, [%d0+4];\nsetp.eq.s32 %p2, %r2, 0;\n@%p2 bra LOOK;\n"
+           "ld.acquire.sys.b32 %r2, [%d0+4];\nst.release.gpu.b32 [%d0+8], %r2;\nret;\n"
+           "LAST:\nld.acquire.gpu.b32 %r2, [%d0+8];\nsetp.eq.s32 %p2, %r2, 0;\n@%p2 bra LAST;\n"
+           "ld.u32 %r3, [%d0];\n"};
+
+// Two warps own the mirror in turn. Words: owner, the state at 2.
+static const struct protocol mirror_owned = {
+    "X1, X2", 2, word_2_is_not_two,
+    "OWN:\natom.cas.acq_rel.gpu.b32 %r2, [%d0], 0, 1;\nsetp.ne.s32 %p2, %r2, 0;\n@%p2 bra OWN;\n"
+    "ld.u32 %r3, [%d0+8];\nadd.s32 %r3, %r3, 1;\nst.u32 [%d0+8], %r3;\n"
+    "mov.u32 %r4, 0;\nst.release.gpu.b32 [%d0], %r4;\n"};
+
 static void whole_protocols_are_right(void **state) {
   static const struct protocol *const all[] = {
-      &reference, &reference_completed, &ownership,  &ties, &status,
-      &claim,     &gate_opens,          &gate_fails, NULL};
+      &reference,  &reference_completed, &ownership,      &ties,          &status,       &claim,
+      &gate_opens, &gate_fails,          &entry_mirrored, &word_mirrored, &mirror_owned, NULL};
   (void)state;
   for (size_t i = 0; all[i]; i++) {
     const struct protocol *p = all[i];
@@ -141,6 +170,19 @@ static const struct weak_edge edges[] = {
     {"G2: the state", &gate_opens, "ld.acquire", "ld.relaxed", 1, false},
     {"G2: the last run", &gate_fails, "ld.acquire", "ld.relaxed", 1, false},
     {"G2: the second look at the state", &gate_fails, "ld.acquire", "ld.relaxed", 2, true},
+    {"S2: the mirror's look", &entry_mirrored, "ld.acquire", "ld.relaxed", 1, false},
+    {"S1: the mirror's fence", &entry_mirrored, "fence.acq_rel.gpu;\n", "", 1, false},
+    {"S1: the mirror's mark before the entry", &entry_mirrored,
+     "st.u32 [%d0+8], %r3;\nfence.acq_rel.gpu;\nst.relaxed.sys.b32 [%d0+12], %r8;\n",
+     "fence.acq_rel.gpu;\nst.relaxed.sys.b32 [%d0+12], %r8;\nst.u32 [%d0+8], %r3;\n", 1, false},
+    {"S2: the block's look", &entry_mirrored, "ld.acquire", "ld.relaxed", 2, false},
+    {"G2, D2: the mirror's look", &word_mirrored, "ld.acquire.sys", "ld.relaxed.sys", 1, false},
+    {"G3, D6: the copy", &word_mirrored, "st.release.gpu", "st.relaxed.gpu", 1, false},
+    {"G3, D6: the copy, with too small a scope", &word_mirrored, "st.release.gpu", "st.release.cta",
+     1, false},
+    {"G2, D2: the block's look", &word_mirrored, "ld.acquire.gpu", "ld.relaxed.gpu", 1, false},
+    {"X1: the end", &mirror_owned, "st.release", "st.relaxed", 1, false},
+    {"X2: the swap", &mirror_owned, "cas.acq_rel", "cas.relaxed", 1, false},
 };
 
 // The body with the edge weakened, to be freed by the caller.

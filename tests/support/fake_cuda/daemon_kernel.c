@@ -55,6 +55,16 @@ void rondo_cuda_launch_pause(uint32_t ns) {
   sched_yield();
 }
 
+// The thread of a block keeps the mirror, too.
+void rondo_cuda_launch_mirror_begin(void) {}
+
+void rondo_cuda_launch_mirror_turn(const struct rondo_cuda_launch *l) {
+  static const uint32_t stop = 1; // after a step
+  rondo_cuda_launch_mirror(l, &stop);
+}
+
+void rondo_cuda_launch_mirror_end(void) {}
+
 // Word by word, as the device does it, for a copy that looks on meanwhile.
 void save_context(struct rondo_task_context *buffer, const struct rondo_task_context *slot) {
   uint64_t words[sizeof slot->state / sizeof(uint64_t)];
