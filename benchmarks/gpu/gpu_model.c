@@ -51,7 +51,8 @@ struct team {
 
 // What one call came to, over all devices.
 struct figures {
-  double queue_polls, other_polls;                     // of host memory, in vain
+  double queue_polls, other_polls; // of host memory, in vain, by the deciding thread
+  double mirror_polls;             // ... by the one that keeps the mirror
   double host_loads, peer_row, fences_row, peer_loads; // peer_loads: a chunk
   double fences, barriers, chunks, touched;            // fences, barriers: a chunk
   double mover, sixteenths;                            // movers: instructions; stores
@@ -199,17 +200,22 @@ static struct figures call_measure(struct team *t) {
     for (uint32_t role = 0; role < PTX_METER_ROLES; role++) {
       ptx_meter_read(meter, d, role, &c[role]);
       f.peer_row = most(f.peer_row, c[role].chain.peer);
-      f.host_loads = most(f.host_loads, c[role].chain.host_loads);
+      // What the mirror still looks at when it has passed the entry on, nothing waits for.
+      if (role != PTX_METER_LAST)
+        f.host_loads = most(f.host_loads, c[role].chain.host_loads);
       f.fences_row = most(f.fences_row, c[role].chain.fences);
-      f.queue_polls += (double)c[role].queue_polls;
-      f.other_polls += (double)(c[role].polls[PTX_AT_HOST] - c[role].queue_polls);
     }
+    f.queue_polls += (double)c[0].queue_polls;
+    f.other_polls += (double)(c[0].polls[PTX_AT_HOST] - c[0].queue_polls);
+    f.mirror_polls += (double)c[PTX_METER_LAST].polls[PTX_AT_HOST];
     f.barriers += (double)c[0].barriers;
     f.fences += (double)(c[0].fences[PTX_SYS] + c[0].releases[PTX_SYS]);
     f.peer_loads += (double)(c[0].accesses[PTX_AT_PEER][PTX_A_LOAD] - c[0].polls[PTX_AT_PEER]);
-    f.mover += (double)c[1].lane_instructions;
+    const struct ptx_counts *movers = &c[PTX_METER_OTHERS];
+    f.mover += (double)movers->lane_instructions;
     f.sixteenths +=
-        (double)(c[1].bytes[PTX_AT_OWN][PTX_A_STORE] + c[1].bytes[PTX_AT_PEER][PTX_A_STORE]) / 16;
+        (double)(movers->bytes[PTX_AT_OWN][PTX_A_STORE] + movers->bytes[PTX_AT_PEER][PTX_A_STORE]) /
+        16;
   }
   f.chunks = (double)(chunks_of(t) - before);
   f.touched = ptx_meter_touched(meter, &f.kernel);
@@ -233,7 +239,8 @@ static struct figures figures_median(const struct figures *all) {
       offsetof(struct figures, fences_row),  offsetof(struct figures, peer_loads),
       offsetof(struct figures, fences),      offsetof(struct figures, barriers),
       offsetof(struct figures, chunks),      offsetof(struct figures, touched),
-      offsetof(struct figures, mover),       offsetof(struct figures, sixteenths)};
+      offsetof(struct figures, mover),       offsetof(struct figures, sixteenths),
+      offsetof(struct figures, mirror_polls)};
   for (size_t n = 0; n < sizeof offsets / sizeof *offsets; n++) {
     double values[CALLS];
     for (int i = 0; i < CALLS; i++)
@@ -310,11 +317,12 @@ static void figures_print(uint32_t ranks, uint64_t bytes, const struct figures *
   char nccl[32] = "-";
   if (nccl_us(bytes, ranks) > 0)
     snprintf(nccl, sizeof nccl, "%.1f", nccl_us(bytes, ranks));
-  printf("%4u %10llu%c %7.0f %8.0f %8.0f %10.0f %9.0f %10.0f %10.1f %9.1f %9.1f %8.1f %8.0f %9.1f "
+  printf("%4u %10llu%c %7.0f %8.0f %8.0f %8.0f %10.0f %9.0f %10.0f %10.1f %9.1f %9.1f %8.1f %8.0f "
+         "%9.1f "
          "%9s\n",
          ranks, (unsigned long long)bytes, bytes > MOST_RUN ? '*' : ' ', f->chunks, f->queue_polls,
-         f->other_polls, f->host_loads, f->peer_row, f->fences_row, f->peer_loads, f->fences,
-         f->barriers, f->mover / most(f->sixteenths, 1), f->touched,
+         f->other_polls, f->mirror_polls, f->host_loads, f->peer_row, f->fences_row, f->peer_loads,
+         f->fences, f->barriers, f->mover / most(f->sixteenths, 1), f->touched,
          model_us(f, ranks, (double)bytes), nccl);
   fflush(stdout);
 }
@@ -328,6 +336,7 @@ static void goals_print(const struct figures *small, const struct figures *middl
       {"loads of host memory in vain, a call of 8 B: submission queues", "0", small->queue_polls},
       {"loads of host memory in vain, a call of 8 B: gates, exit and others", "0",
        small->other_polls},
+      {"loads of host memory in vain by the mirrors, a call of 8 B", "-", small->mirror_polls},
       {"loads of host memory in a row, a call of 8 B", "<= 2", small->host_loads},
       {"peer accesses in a row, 8 B", "<= 2", small->peer_row},
       {"peer accesses in a row, 64 KiB", "<= 4", middle->peer_row},
@@ -353,9 +362,12 @@ static void head_print(int measured, const char *path) {
     printf("%d of %d constants are those of %s.\n\n", measured, GPU_CONSTANTS, path);
   printf(
       "All-reduce of float32, one block a device, which stays resident; medians of %d calls.\n"
-      "SQ polls and others: loads of host memory in vain, also in the 60 ms around a call; others\n"
-      "are of gates and of `exit`.\n"
-      "In a row: the longest chain of a call, through all devices. link: loads of peers' memory\n"
+      "SQ polls and others: loads of host memory in vain by the deciding threads, also in the 60 "
+      "ms\n"
+      "around a call. mirror: those of the one warp of a device that may make them.\n"
+      "In a row: the longest chain of a call, through all devices; host row: of deciding threads "
+      "and\n"
+      "movers, with what the mirror loaded for them. link: loads of peers' memory\n"
       "by the deciding thread that were not in vain. fences: of system scope, and releases.\n"
       "instr/16: instructions of movers for 16 bytes that they store; small sizes show what a\n"
       "command costs. Model: %.1f us for the queues, %.1f a load of host memory in a row, %.3f a\n"
@@ -365,9 +377,15 @@ static void head_print(int measured, const char *path) {
       "and rows by as much a chunk as from 64 KiB to 1 MiB.\n\n",
       CALLS, constants[GPU_QUEUE], constants[GPU_HOST_LOAD], constants[GPU_PEER],
       constants[GPU_FENCE], constants[GPU_RING]);
-  printf("%4s %11s %7s %8s %8s %10s %9s %10s %10s %9s %9s %8s %8s %9s %9s\n", "GPUs", "bytes",
-         "chunks", "SQ polls", "others", "host row", "peer row", "fence row", "link/chunk",
-         "fences/ch", "barr./ch", "instr/16", "touched", "model us", "NCCL us");
+  printf("%4s %11s %7s %8s %8s %8s %10s %9s %10s %10s %9s %9s %8s %8s %9s %9s\n", "GPUs", "bytes",
+         "chunks", "SQ polls", "others", "mirror", "host row", "peer row", "fence row",
+         "link/chunk", "fences/ch", "barr./ch", "instr/16", "touched", "model us", "NCCL us");
+}
+
+static void figures_expect(const struct figures *f) {
+  CHECK(f->peer_loads == 0);                   // each side keeps a connector's constants
+  CHECK(f->queue_polls + f->other_polls == 0); // the mirror looks at the host's words
+  CHECK(f->host_loads <= 2);                   // an entry's mark, then the entry
 }
 
 int main(int argc, char **argv) {
@@ -392,7 +410,8 @@ int main(int argc, char **argv) {
   for (uint32_t ranks = 2; ranks <= (is_short ? 2u : MAX_RANKS); ranks *= 2) {
     for (int n = 0; n < (is_short ? 2 : 4); n++) {
       f = size_measure(ranks, sizes[n], is_short);
-      CHECK(!is_short || f.peer_loads == 0); // each side keeps a connector's constants
+      if (is_short)
+        figures_expect(&f);
       figures_print(ranks, sizes[n], &f);
       small = n == 0 ? f : small;
       middle = n == 2 ? f : middle;
