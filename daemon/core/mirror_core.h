@@ -71,6 +71,21 @@ RONDO_FN uint32_t *rondo_mirror_watched(const struct rondo_mirror *m) {
   return (uint32_t *)(uintptr_t)m->watched;
 }
 
+RONDO_FN const struct rondo_communicator_gate *
+rondo_mirror_gate(const struct rondo_mirror_copy *copy) {
+  return (const struct rondo_communicator_gate *)(uintptr_t)copy->watched_gate;
+}
+
+// A member that leaves because of a failure stores the failure first, so the state is loaded after
+// `last_run`, and stored before it.
+RONDO_FN void rondo_mirror_copy_gate(struct rondo_mirror_copy *copy) {
+  const struct rondo_communicator_gate *gate = rondo_mirror_gate(copy);
+  uint64_t last_run = rondo_load_acquire_u64(&gate->last_run);    // G2
+  uint32_t state = rondo_load_acquire_u32(&gate->state);          // G2
+  rondo_store_release_device_u32(&copy->seen.state, state);       // G3
+  rondo_store_release_device_u64(&copy->seen.last_run, last_run); // G3
+}
+
 // ---------------------------------------------------------------------- entries --
 
 // A collective that has the index of an earlier one: what is known of that one is void. Blocks read
@@ -96,6 +111,8 @@ RONDO_FN void rondo_mirror_watch(struct rondo_mirror *m, const struct rondo_sqe 
   run->words = entry->stream;
   run->ticket = entry->ticket;
   run->number = copy->passed = entry->run;
+  if (!(entry->flags & RONDO_SQE_OPEN)) // the block will ask, and must not find an older state
+    rondo_mirror_copy_gate(copy);
   if (copy->is_watched)
     return;
   copy->is_watched = 1;
@@ -134,11 +151,6 @@ struct rondo_mirror_look {
   uint64_t doorbells[RONDO_DEVICE_RUNS];
 };
 
-RONDO_FN const struct rondo_communicator_gate *
-rondo_mirror_gate(const struct rondo_mirror_copy *copy) {
-  return (const struct rondo_communicator_gate *)(uintptr_t)copy->watched_gate;
-}
-
 RONDO_FN const struct rondo_stream_words *rondo_mirror_words(const struct rondo_mirror_run *run) {
   return (const struct rondo_stream_words *)(uintptr_t)run->words;
 }
@@ -163,16 +175,6 @@ RONDO_FN void rondo_mirror_look(const struct rondo_mirror *m, uint32_t place,
     look->doorbells[i] = copy->runs[i].words
                              ? rondo_load_relaxed_u64(&rondo_mirror_words(&copy->runs[i])->doorbell)
                              : 0;
-}
-
-// A member that leaves because of a failure stores the failure first, so the state is loaded after
-// `last_run`, and stored before it.
-RONDO_FN void rondo_mirror_copy_gate(struct rondo_mirror_copy *copy) {
-  const struct rondo_communicator_gate *gate = rondo_mirror_gate(copy);
-  uint64_t last_run = rondo_load_acquire_u64(&gate->last_run);    // G2
-  uint32_t state = rondo_load_acquire_u32(&gate->state);          // G2
-  rondo_store_release_device_u32(&copy->seen.state, state);       // G3
-  rondo_store_release_device_u64(&copy->seen.last_run, last_run); // G3
 }
 
 // A run that has been reached is looked after no more: its block may reset the doorbell.

@@ -221,6 +221,23 @@ static void a_new_collective_has_nothing_of_the_old_one(void **state) {
   assert_true(verdict(4, 1, &is_open) == RONDO_SUCCESS && is_open);
 }
 
+// The gate fails between two runs, while nobody looks at it.
+static void a_block_never_finds_a_gate_older_than_the_entry(void **state) {
+  int is_open = 0;
+  (void)state;
+  gates[6].state = RONDO_GATE_OPEN;
+  assert_true(submit(6, 1, NULL));
+  (void)rondo_mirror_step(&mirror);
+  assert_true(verdict(6, 1, &is_open) == RONDO_SUCCESS && is_open);
+  copies[6].ended = 1;
+  (void)rondo_mirror_step(&mirror);
+  assert_int_equal(mirror.watched_count, 0);
+  gates[6].state = RONDO_GATE_FAILED + RONDO_ERR_ABORTED;
+  assert_true(submit(6, 2, NULL));
+  (void)rondo_mirror_pass(&mirror);
+  assert_int_equal(verdict(6, 2, &is_open), RONDO_ERR_ABORTED);
+}
+
 // ---- threads: two owners in turn, two blocks, and the CPU ----
 
 #define RUNS_OF_THREADS 20000u
@@ -313,6 +330,7 @@ int main(void) {
       MIRROR_TEST(a_run_is_due_when_its_stream_has_reached_it),
       MIRROR_TEST(what_has_ended_is_not_looked_at),
       MIRROR_TEST(a_new_collective_has_nothing_of_the_old_one),
+      MIRROR_TEST(a_block_never_finds_a_gate_older_than_the_entry),
       MIRROR_TEST(blocks_see_what_owners_in_turn_have_copied),
   };
   return cmocka_run_group_tests_name("mirror", tests, NULL, NULL);
