@@ -22,7 +22,8 @@ enum rondo_id_space {
   RONDO_SPACE_VOTE = 2,
   RONDO_SPACE_KEY = 3,
   RONDO_SPACE_RETRY = 4,
-  RONDO_SPACE_COUNT = 5
+  RONDO_SPACE_STATE = 5,
+  RONDO_SPACE_COUNT = 6
 };
 
 struct rondo_id {

@@ -71,6 +71,15 @@ struct rondo_state_comm {
   uint64_t exchanges; // of content, on this communicator
 };
 
+// State of runtime/state/: the collective on which the members of a state give their claims. Owned
+// as struct rondo_state_comm is.
+struct rondo_state_roll {
+  struct rondo_collective coll; // 0: none
+  uint64_t left;                // digest of the ranks that had left in order
+  uint64_t failures;            // collectives of this `left` that have failed
+  bool has_failed;              // the last call
+};
+
 // An SQE that found the SQ full, and the number of its run's event in the flight record; 0: none.
 struct rondo_unsent {
   struct rondo_sqe sqe;
@@ -135,6 +144,7 @@ struct rondo_rank {
   uint64_t next_comm;
   struct rondo_decline decline;
   struct rondo_state_comm state_comm;
+  struct rondo_state_roll state_roll;
   struct rondo_retries *retries;
 };
 

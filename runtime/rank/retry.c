@@ -639,7 +639,41 @@ int rondo_retry_deregister(struct rondo_rank *rank, struct rondo_collective hand
   return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: members that have met a loss do not answer");
 }
 
+void rondo_retry_fail(struct rondo_rank *rank, struct rondo_collective handle, int status,
+                      const char *why) {
+  pthread_mutex_lock(&rank->job->lock);
+  rondo_rank_lock(rank);
+  const struct rondo_coll *front = rondo_coll_find(rank, handle);
+  struct rondo_retry *r = front ? front->retry : NULL;
+  if (r) {
+    rondo_job_fail_because(rank->job, &r->front->registration, status, why);
+    rondo_job_fail_because(rank->job, &r->data->registration, status, why);
+    rondo_job_fail_because(rank->job, &r->agree->registration, status, why);
+  }
+  rondo_lock_give(&rank->lock);
+  pthread_mutex_unlock(&rank->job->lock);
+  rondo_submission_notify(rank, 1);
+  retries_wake(rank);
+}
+
 // ---------------------------------------------------------------- observing ---
+
+int rondo_retry_state(struct rondo_rank *rank, struct rondo_collective handle) {
+  int status = RONDO_SUCCESS;
+  int is_open = 0;
+  rondo_lock_take(&rank->lock);
+  const struct rondo_coll *front = rondo_coll_find(rank, handle);
+  const struct rondo_retry *r = front ? front->retry : NULL;
+  const struct rondo_coll *parts[] = {front, r ? r->data : NULL, r ? r->agree : NULL};
+  if (r && r->state.phase >= RONDO_RETRY_FAILING)
+    status = r->failed_status;
+  for (uint32_t i = 0; status == RONDO_SUCCESS && r && i < 3; i++) {
+    int verdict = rondo_gate_verdict(&parts[i]->registration.comm->gate, UINT64_MAX, &is_open);
+    status = verdict == RONDO_ERR_PEER ? status : verdict;
+  }
+  rondo_lock_give(&rank->lock);
+  return r ? status : RONDO_ERR_UNKNOWN;
+}
 
 static int members_find(const struct rondo_coll *coll, uint64_t run, struct rondo_rank_list *list) {
   if (run > coll->completed)

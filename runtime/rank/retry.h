@@ -76,6 +76,12 @@ int rondo_retry_register(struct rondo_rank *rank, const struct rondo_register_re
                          struct rondo_collective *handle);
 // As rondo_rank_deregister. If members are lost, waits for a bounded time until a flush has ended.
 int rondo_retry_deregister(struct rondo_rank *rank, struct rondo_collective handle);
+// Fails the collective for good on all members, because of `why`. `status` is not RONDO_ERR_PEER,
+// with which runs are taken up again. The first failure stays.
+void rondo_retry_fail(struct rondo_rank *rank, struct rondo_collective handle, int status,
+                      const char *why);
+// RONDO_SUCCESS, or the status with which the collective has failed for good.
+int rondo_retry_state(struct rondo_rank *rank, struct rondo_collective handle);
 // As rondo_run_members.
 int rondo_retry_list_members(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                              struct rondo_rank_list *list);

@@ -7,6 +7,8 @@
 #include "runtime/net/wire.h"
 
 #define CLAIM_VERSION 1u
+#define OUTCOME_VERSION 129u // of another form than any claim
+#define OUTCOME_TEXT_BYTES 240u
 
 void rondo_state_claim_encode(const struct rondo_state_claim *claim, uint8_t *bytes) {
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = RONDO_STATE_CLAIM_BYTES};
@@ -36,6 +38,34 @@ bool rondo_state_claim_decode(const uint8_t *bytes, struct rondo_state_claim *ou
   rondo_wire_get_text(&r, out->text, sizeof out->text);
   return !r.bad && version == CLAIM_VERSION && out->strategy <= RONDO_STATE_RECEIVE_ONLY &&
          is_partial <= 1;
+}
+
+void rondo_state_outcome_encode(int status, const char *why, uint8_t *bytes) {
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = RONDO_STATE_CLAIM_BYTES};
+  char text[OUTCOME_TEXT_BYTES];
+  (void)snprintf(text, sizeof text, "%s", why);
+  memset(bytes, 0, RONDO_STATE_CLAIM_BYTES);
+  rondo_wire_put_u8(&w, OUTCOME_VERSION);
+  rondo_wire_put_u32(&w, (uint32_t)status);
+  rondo_wire_put_text(&w, text);
+}
+
+int rondo_state_outcomes_read(const uint8_t *bytes, uint32_t count, char *why) {
+  char text[OUTCOME_TEXT_BYTES];
+  for (uint32_t i = 0; i < count; i++) {
+    struct rondo_wire_reader r = {bytes + (size_t)i * RONDO_STATE_CLAIM_BYTES,
+                                  RONDO_STATE_CLAIM_BYTES, 0};
+    uint8_t version = rondo_wire_get_u8(&r);
+    int status = (int)rondo_wire_get_u32(&r);
+    rondo_wire_get_text(&r, text, sizeof text);
+    if (!r.bad && version == OUTCOME_VERSION && status == RONDO_SUCCESS)
+      continue;
+    bool is_malformed = r.bad || version != OUTCOME_VERSION;
+    (void)snprintf(why, RONDO_REASON_BYTES, "%s",
+                   is_malformed ? "what a member says of its exchange is malformed" : text);
+    return is_malformed ? RONDO_ERR_INTERNAL : status;
+  }
+  return RONDO_SUCCESS;
 }
 
 int rondo_state_claims_read(const uint8_t *bytes, const uint32_t *ranks, uint32_t count,

@@ -27,6 +27,13 @@ void rondo_state_claim_encode(const struct rondo_state_claim *claim, uint8_t *by
 // False if the bytes are no claim.
 bool rondo_state_claim_decode(const uint8_t *bytes, struct rondo_state_claim *out);
 
+// The outcome of the exchange on each member, which all learn in the end. Writes
+// RONDO_STATE_CLAIM_BYTES; a long `why` is cut.
+void rondo_state_outcome_encode(int status, const char *why, uint8_t *bytes);
+// The first outcome of `count` that is not RONDO_SUCCESS, and its `why` (RONDO_REASON_BYTES); or
+// RONDO_SUCCESS. RONDO_ERR_INTERNAL: an outcome is malformed.
+int rondo_state_outcomes_read(const uint8_t *bytes, uint32_t count, char *why);
+
 // The claims of all members, in the order of their ranks.
 struct rondo_state_claims {
   const struct rondo_state_claim *claims;

@@ -25,12 +25,11 @@ static uint64_t meeting_key(const struct rondo_state_comm *own, uint64_t exchang
 }
 
 // Makes a communicator of all members, and pins it.
-static int end_create(const struct rondo_meeting *m, uint64_t exchange,
-                      struct rondo_comm_end **end) {
+static int end_create(const struct rondo_meeting *m, uint64_t key, struct rondo_comm_end **end) {
   struct rondo_rank *rank = m->rank;
   struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
   struct rondo_comm comm;
-  cfg.key = meeting_key(&rank->state_comm, exchange);
+  cfg.key = key;
   int status = rondo_group_make(rank, m->voters.ranks, m->voters.count, &cfg.group);
   if (status != RONDO_SUCCESS)
     return status;
@@ -83,7 +82,7 @@ int rondo_meeting_open(struct rondo_meeting *m) {
   if (status == RONDO_SUCCESS)
     status = control_take(m);
   if (status == RONDO_SUCCESS && !m->control)
-    status = end_create(m, 0, &m->control);
+    status = end_create(m, meeting_key(own, 0), &m->control);
   if (m->control)
     own->handle = m->control->handle;
   if (status == RONDO_SUCCESS)
@@ -95,34 +94,53 @@ int rondo_meeting_open(struct rondo_meeting *m) {
 }
 
 int rondo_meeting_open_exchange(struct rondo_meeting *m) {
-  return end_create(m, ++m->rank->state_comm.exchanges, &m->exchange);
+  struct rondo_state_comm *own = &m->rank->state_comm;
+  uint64_t key = m->control ? meeting_key(own, ++own->exchanges) : m->exchange_key;
+  return end_create(m, key, &m->exchange);
+}
+
+void rondo_meeting_fail_exchange(const struct rondo_meeting *m, int status) {
+  char why[RONDO_REASON_BYTES];
+  struct rondo_text t = {why, sizeof why};
+  if (!m->exchange)
+    return;
+  if (rondo_comm_end_state(m->exchange)) {
+    rondo_text_add(&t, "%s", m->exchange->owner.why);
+  } else {
+    rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
+    rondo_comm_end_fail(m->exchange, status == RONDO_ERR_TIMEOUT ? RONDO_ERR_ABORTED : status, why);
+  }
+  (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
+}
+
+bool rondo_meeting_close_exchange(struct rondo_meeting *m, int status) {
+  bool is_over =
+      !m->exchange ||
+      end_destroy(m->exchange, status == RONDO_SUCCESS ? RONDO_DESTROY_DRAIN : RONDO_DESTROY_ABORT);
+  m->exchange = NULL;
+  return is_over;
 }
 
 // Fails the communicators that have not failed yet: all members get the status and one reason.
 static void meeting_fail(const struct rondo_meeting *m, int status) {
   char why[RONDO_REASON_BYTES];
   struct rondo_text t = {why, sizeof why};
-  if (m->exchange && rondo_comm_end_state(m->exchange))
-    rondo_text_add(&t, "%s", m->exchange->owner.why);
-  else
-    rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
-  status = status == RONDO_ERR_TIMEOUT ? RONDO_ERR_ABORTED : status;
-  if (m->exchange && !rondo_comm_end_state(m->exchange))
-    rondo_comm_end_fail(m->exchange, status, why);
+  rondo_meeting_fail_exchange(m, status);
   if (rondo_comm_end_state(m->control))
     return;
-  rondo_comm_end_fail(m->control, status, why);
+  if (m->exchange)
+    rondo_text_add(&t, "%s", m->why);
+  else
+    rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
+  rondo_comm_end_fail(m->control, status == RONDO_ERR_TIMEOUT ? RONDO_ERR_ABORTED : status, why);
   (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
 }
 
 bool rondo_meeting_close(struct rondo_meeting *m, int status) {
   struct rondo_state_comm *own = &m->rank->state_comm;
-  bool is_over = true;
   if (status != RONDO_SUCCESS)
     meeting_fail(m, status);
-  if (m->exchange)
-    is_over = end_destroy(m->exchange,
-                          status == RONDO_SUCCESS ? RONDO_DESTROY_DRAIN : RONDO_DESTROY_ABORT);
+  bool is_over = rondo_meeting_close_exchange(m, status);
   if (rondo_comm_end_state(m->control) == RONDO_SUCCESS) {
     rondo_comm_unpin(m->control);
   } else {

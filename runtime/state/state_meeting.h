@@ -1,10 +1,12 @@
-// The communicators of one synchronisation, and calls on them that end in bounded time.
+// The communicators of one measuring of links or synchronisation, and calls on them that end in
+// bounded time.
 //
 //   rondo_meeting_open -> rondo_meeting_call, rondo_meeting_wait ... -> rondo_meeting_close
 //
 // The *control* communicator has all ranks that are left in the job, and stays for later calls. If
 // it fails, it is replaced. All members count its failures, so the keys of its successors agree.
-// The *exchange* communicator is for one transfer of content, and takes its connectors with it.
+// The *exchange* communicator is for one transfer of content, and takes its connectors with it. A
+// synchronisation has a roll (state_roll.h) instead of a control communicator.
 #ifndef RONDO_RUNTIME_STATE_STATE_MEETING_H
 #define RONDO_RUNTIME_STATE_STATE_MEETING_H
 
@@ -22,6 +24,7 @@ struct rondo_meeting {
   struct rondo_rank *rank;
   struct rondo_voters voters; // the members
   struct rondo_comm_end *control, *exchange;
+  uint64_t exchange_key; // without `control`: of the exchange communicator
   uint64_t end_ns;
   char *why; // RONDO_REASON_BYTES
 };
@@ -32,6 +35,11 @@ struct rondo_meeting {
 int rondo_meeting_open(struct rondo_meeting *m);
 // Opens the exchange communicator. Returns a status of rondo_comm_create.
 int rondo_meeting_open_exchange(struct rondo_meeting *m);
+// Fails the exchange communicator, if it is open: all its members get the status,
+// RONDO_ERR_TIMEOUT as RONDO_ERR_ABORTED. Writes the reason of its first failure to `why`.
+void rondo_meeting_fail_exchange(const struct rondo_meeting *m, int status);
+// Closes it, if it is open. Returns false if runs are left that may use their buffers.
+bool rondo_meeting_close_exchange(struct rondo_meeting *m, int status);
 // Closes both. If `status` is an error, all other members get it, RONDO_ERR_TIMEOUT as
 // RONDO_ERR_ABORTED, with the reason in `why`. Returns false if runs are left that may use their
 // buffers.

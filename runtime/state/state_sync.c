@@ -10,6 +10,7 @@
 #include "runtime/state/state_deal.h"
 #include "runtime/state/state_hash.h"
 #include "runtime/state/state_meeting.h"
+#include "runtime/state/state_roll.h"
 
 #define WINDOW 8u // parcels outstanding
 
@@ -50,16 +51,10 @@ static uint32_t sync_members(const struct sync *s) { return s->meeting.voters.co
 // --------------------------------------------------------------------- claims ---
 
 // Sends this member's claim, and receives all. Every member gets the same.
-static int claims_exchange(struct sync *s, struct rondo_state_claims *all) {
-  const struct rondo_collective_desc what =
-      rondo_all_gather(0, RONDO_STATE_CLAIM_BYTES, RONDO_UINT8);
+static int claims_exchange(struct sync *s, struct rondo_state_claims *all, bool is_first) {
   uint8_t *of_all = s->claim_bytes + RONDO_STATE_CLAIM_BYTES;
-  int status = RONDO_SUCCESS;
   rondo_state_claim_encode(&s->own, s->claim_bytes);
-  if (sync_members(s) > 1)
-    status = rondo_meeting_run(&s->meeting, s->meeting.control, &what, s->claim_bytes, of_all);
-  else
-    memcpy(of_all, s->claim_bytes, RONDO_STATE_CLAIM_BYTES);
+  int status = rondo_roll_call(&s->meeting, s->claim_bytes, of_all, is_first);
   if (status == RONDO_SUCCESS)
     status = rondo_state_claims_read(of_all, s->meeting.voters.ranks, sync_members(s), s->claims,
                                      s->meeting.why);
@@ -79,7 +74,7 @@ static int lists_explain(struct sync *s) {
   while (more - same > 1 && status == RONDO_SUCCESS) {
     uint32_t middle = same + (more - same) / 2;
     s->own.list = rondo_state_list_digest(&s->layout, middle);
-    status = claims_exchange(s, &all);
+    status = claims_exchange(s, &all, false);
     if (status == RONDO_SUCCESS && rondo_state_lists_agree(&all))
       same = middle;
     else
@@ -93,7 +88,7 @@ static int lists_explain(struct sync *s) {
   if (t)
     (void)snprintf(s->own.text, sizeof s->own.text, "'%s' of %llu %s", t->name,
                    (unsigned long long)t->count, rondo_dtype_name(t->dtype));
-  status = claims_exchange(s, &all);
+  status = claims_exchange(s, &all, false);
   if (status == RONDO_SUCCESS)
     rondo_state_describe_lists(&all, same, s->meeting.why);
   return status;
@@ -199,7 +194,6 @@ static int parcels_move(struct sync *s) {
 }
 
 static int content_exchange(struct sync *s) {
-  const struct rondo_collective_desc barrier = rondo_barrier(0);
   size_t map_bytes = rondo_state_map_bytes(s->layout.block_count);
   s->wanted = calloc(rondo_state_hash_count(&s->layout), sizeof *s->wanted);
   s->maps = calloc(sync_members(s), map_bytes);
@@ -211,12 +205,27 @@ static int content_exchange(struct sync *s) {
   status = hashes_receive(s);
   if (status == RONDO_SUCCESS)
     status = maps_exchange(s);
-  if (status == RONDO_SUCCESS)
-    status = parcels_move(s);
-  // Nobody succeeds until all have the content.
-  if (status == RONDO_SUCCESS)
-    status = rondo_meeting_run(&s->meeting, s->meeting.control, &barrier, NULL, NULL);
-  return status;
+  return status == RONDO_SUCCESS ? parcels_move(s) : status;
+}
+
+// Tells all members how the exchange has ended here. Returns how it has ended for all: with success
+// only if it has on each. `is_known` is false if this member does not wait for the others.
+static int outcome_agree(struct sync *s, int own, bool *is_known) {
+  uint8_t *of_all = s->claim_bytes + RONDO_STATE_CLAIM_BYTES;
+  char *why = s->meeting.why;
+  *is_known = own != RONDO_ERR_TIMEOUT;
+  if (own != RONDO_SUCCESS)
+    rondo_meeting_fail_exchange(&s->meeting, own);
+  if (!*is_known)
+    return own;
+  rondo_state_outcome_encode(own, why, s->claim_bytes);
+  int status = rondo_roll_call(&s->meeting, s->claim_bytes, of_all, false);
+  if (status == RONDO_ERR_CLOSED) { // a member that has succeeded is in its next call
+    *why = '\0';
+    return RONDO_SUCCESS;
+  }
+  *is_known = status == RONDO_SUCCESS;
+  return *is_known ? rondo_state_outcomes_read(of_all, sync_members(s), why) : status;
 }
 
 // --------------------------------------------------------------------- the call ---
@@ -244,24 +253,25 @@ static int sync_prepare(struct sync *s) {
   return RONDO_SUCCESS;
 }
 
-// Returns the status of the call. `agreed` is false if this member cannot go on, so that the others
-// must be told; true if they know.
-static int sync_make(struct sync *s, bool *agreed) {
+// Returns the status of the call. `is_known` is false if this member cannot go on, so that the
+// others must be told; true if they know.
+static int sync_make(struct sync *s, bool *is_known) {
   struct rondo_state_claims all;
   bool lists_differ = false;
-  *agreed = false;
+  *is_known = false;
   int status = sync_prepare(s);
   if (status == RONDO_SUCCESS)
-    status = claims_exchange(s, &all);
+    status = claims_exchange(s, &all, true);
   if (status != RONDO_SUCCESS)
     return status;
   int decided = rondo_state_decide(&all, &s->verdict, &lists_differ, s->meeting.why);
   if (lists_differ)
     status = lists_explain(s);
-  if (decided == RONDO_SUCCESS && s->verdict.differs)
-    status = content_exchange(s);
-  *agreed = status == RONDO_SUCCESS;
-  return *agreed ? decided : status;
+  *is_known = status == RONDO_SUCCESS;
+  if (status != RONDO_SUCCESS || decided != RONDO_SUCCESS)
+    return status == RONDO_SUCCESS ? decided : status;
+  s->report.source = s->meeting.voters.ranks[s->verdict.source];
+  return s->verdict.differs ? outcome_agree(s, content_exchange(s), is_known) : RONDO_SUCCESS;
 }
 
 static void sync_finish(struct sync *s, int status) {
@@ -276,7 +286,6 @@ static void sync_finish(struct sync *s, int status) {
   s->report.revision = s->verdict.revision;
   s->report.compared_blocks = s->layout.block_count;
   s->report.senders = s->deal.senders;
-  s->report.source = s->meeting.voters.ranks[s->verdict.source];
 }
 
 int rondo_state_sync_rank(struct rondo_rank *rank, struct rondo_state *state, uint64_t end_ns,
@@ -284,15 +293,15 @@ int rondo_state_sync_rank(struct rondo_rank *rank, struct rondo_state *state, ui
   struct sync s = {.meeting = {.rank = rank, .end_ns = end_ns, .why = why},
                    .state = state,
                    .hash = rondo_block_hash_select()};
-  bool agreed = false;
-  int status = rondo_meeting_open(&s.meeting);
+  bool is_known = false;
+  int status = rondo_roll_open(&s.meeting);
   if (status != RONDO_SUCCESS)
     return status;
-  status = sync_make(&s, &agreed);
+  status = sync_make(&s, &is_known);
   sync_finish(&s, status);
   if (status == RONDO_SUCCESS && report)
     *report = s.report;
-  bool is_over = rondo_meeting_close(&s.meeting, agreed ? RONDO_SUCCESS : status);
+  bool is_over = rondo_roll_close(&s.meeting, status, is_known);
   rondo_state_deal_fini(&s.deal);
   rondo_state_layout_fini(&s.layout);
   free(s.hashes);

@@ -14,7 +14,7 @@
 
 #include "base/atomic.h"
 #include "runtime/rank/rank.h"
-#include "runtime/state/state_meeting.h"
+#include "runtime/state/state_roll.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
@@ -30,6 +30,8 @@ enum { READY = 0, DYING = 1, DEAD = 2, DONE = 3, TEXTS = 32 };
 // Called before a rank waits for a parcel, with the number of the parcel. Set before a family runs.
 static void (*at_parcel)(uint32_t rank, uint32_t parcel);
 static uint32_t parcels[8]; // that each rank has waited for
+// Called before a rank tells its outcome.
+static void (*at_outcome)(uint32_t rank);
 
 // NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the linker's names
 int __real_rondo_meeting_wait(const struct rondo_meeting *m, struct rondo_comm_end *end,
@@ -42,6 +44,16 @@ int __wrap_rondo_meeting_wait(const struct rondo_meeting *m, struct rondo_comm_e
   if (at_parcel)
     at_parcel(rank, ++parcels[rank]);
   return __real_rondo_meeting_wait(m, end, ticket);
+}
+int __real_rondo_roll_call(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all,
+                           bool is_first);
+int __wrap_rondo_roll_call(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all,
+                           bool is_first);
+int __wrap_rondo_roll_call(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all,
+                           bool is_first) {
+  if (at_outcome && !is_first)
+    at_outcome(m->rank->cfg.rank);
+  return __real_rondo_roll_call(m, own, of_all, is_first);
 }
 // NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
@@ -674,6 +686,96 @@ static void a_tensor_that_changes_during_the_call_is_noticed(void **state) {
   at_parcel = NULL;
 }
 
+// ------------------------------------------------------------------- one outcome ---
+
+// Ranks 0 and 1 are in their call when rank 3 goes, rank 2 calls when it knows of that: all have
+// the same outcome.
+static void *tell_when_waiting(void *arg) {
+  const struct second_thread *t = arg;
+  for (size_t runs = 0; runs == 0; pause_briefly())
+    RONDO_MEMBER_STATUS(rondo_stuck(t->ctx, NULL, 0, &runs), RONDO_SUCCESS);
+  rondo_family_add(&t->f->words[READY]);
+  return NULL;
+}
+
+static void await_gone(struct rondo_context ctx) {
+  for (uint32_t left = 3; left == 3; pause_briefly())
+    (void)rondo_wait_gone(ctx, 0, NULL, 0, &left);
+}
+
+static void sync_beside_one_that_goes(struct rondo_family *f, uint32_t rank, bool dies) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 4);
+  struct model *m = model_create(2, 1);
+  struct second_thread second = {f, ctx, NULL};
+  pthread_t thread;
+  RONDO_MEMBER_STATUS(model_sync(ctx, m), RONDO_SUCCESS);
+  for (uint32_t step = 2; step <= 3 && rank != 3; step++) {
+    fill(m->tensor.memory, m->bytes, rank == 1 ? 99 : step);
+    if (step == 2 && rank < 2)
+      RONDO_MEMBER_TRUE(pthread_create(&thread, NULL, tell_when_waiting, &second) == 0);
+    else if (step == 2)
+      await_gone(ctx);
+    RONDO_MEMBER_STATUS(model_sync(ctx, m), RONDO_SUCCESS);
+    expect_revision(m, step);
+    RONDO_MEMBER_TRUE(is_filled(m->tensor.memory, m->bytes, step));
+    if (step == 2 && rank < 2)
+      pthread_join(thread, NULL);
+  }
+  if (rank == 3) {
+    rondo_family_await(&f->words[READY], 2);
+    rondo_family_add(&f->words[DYING]);
+  }
+  while (rank == 3 && dies)
+    pause_briefly();
+  model_destroy(m);
+  if (rank != 3 && dies)
+    RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+  else
+    rondo_family_close(ctx);
+}
+
+static void sync_beside_a_death(struct rondo_family *f, uint32_t rank) {
+  sync_beside_one_that_goes(f, rank, true);
+}
+static void sync_beside_a_leave(struct rondo_family *f, uint32_t rank) {
+  sync_beside_one_that_goes(f, rank, false);
+}
+
+static void who_knows_of_a_loss_meets_who_does_not(void **state) {
+  (void)state;
+  run_family(4, 4, sync_beside_a_death, kill_the_receiver);
+  run_family(4, 4, sync_beside_a_leave, NULL);
+}
+
+// Rank 1 dies when some have told their outcome and some have not: all have the content by then, so
+// all succeed.
+static void await_death_before_the_end(uint32_t rank) {
+  if (rank == 1) {
+    rondo_family_add(&family->words[DYING]);
+    rondo_family_await(&family->words[DONE], 1); // never
+  }
+  if (rank == 2)
+    rondo_family_await(&family->words[DEAD], 1);
+}
+
+static void lose_one_at_the_end(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, 4);
+  struct model *m = model_create(2, rank == 3 ? 50 : 1);
+  family = f;
+  RONDO_MEMBER_STATUS(model_sync(ctx, m), RONDO_SUCCESS);
+  expect_revision(m, 1);
+  RONDO_MEMBER_TRUE(is_filled(m->tensor.memory, m->bytes, 1));
+  model_destroy(m);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);
+}
+
+static void a_death_at_the_end_has_one_outcome_for_all(void **state) {
+  (void)state;
+  at_outcome = await_death_before_the_end;
+  run_family(4, 4, lose_one_at_the_end, kill_a_sender);
+  at_outcome = NULL;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("state_sync", only_damaged_blocks_move_and_from_all_that_have_them),
@@ -691,6 +793,8 @@ int main(void) {
       RONDO_NAMED_TEST("state_sync", the_death_of_the_receiver_in_the_middle_changes_nothing),
       RONDO_NAMED_TEST("state_sync", a_part_of_a_lost_content_is_never_chosen),
       RONDO_NAMED_TEST("state_sync", a_tensor_that_changes_during_the_call_is_noticed),
+      RONDO_NAMED_TEST("state_sync", who_knows_of_a_loss_meets_who_does_not),
+      RONDO_NAMED_TEST("state_sync", a_death_at_the_end_has_one_outcome_for_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,254 @@
+#include "runtime/state/state_roll.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/condition.h"
+#include "base/digest.h"
+#include "base/text.h"
+#include "runtime/job/job.h"
+#include "runtime/observe/report.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/describe.h"
+#include "runtime/rank/group.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/retry.h"
+#include "runtime/rank/submit.h"
+#include "runtime/rank/wait.h"
+
+#define LOSS_NS UINT64_C(2000000000)        // from the error of a run to the news of the leave
+#define ABORT_BOUND_NS INT64_C(10000000000) // as of rondo_destroy
+
+// ------------------------------------------------------------------- who is in it ---
+
+// Digest of the ranks that have left in order. Lost ranks stay in the collective, which goes on
+// without them, so members whose knowledge of losses differs still have the same one. The job's
+// lock is held. `voters` (may be null) gets the others.
+static uint64_t ranks_left(const struct rondo_rank *rank, struct rondo_voters *voters) {
+  const struct rondo_job *job = rank->job;
+  uint64_t left = UINT64_C(0x726f6c6c); // a number that names this use
+  for (uint32_t r = 0; r < job->rank_count; r++) {
+    bool is_gone = rondo_job_is_gone(job, r);
+    if (is_gone && !(job->gone && job->gone[r] == RONDO_RANK_LOST)) {
+      left = rondo_digest_bytes(left, &r, sizeof r);
+    } else if (voters) {
+      if (r == rank->cfg.rank)
+        voters->self = voters->count;
+      voters->ranks[voters->count++] = r;
+    }
+  }
+  return left;
+}
+
+static int voters_fill(struct rondo_meeting *m, uint64_t *left) {
+  struct rondo_job *job = m->rank->job;
+  m->voters.count = 0;
+  if (!m->voters.ranks)
+    m->voters.ranks = malloc(job->rank_count * sizeof *m->voters.ranks);
+  if (!m->voters.ranks)
+    return RONDO_ERR_NO_MEMORY;
+  pthread_mutex_lock(&job->lock);
+  bool is_lost = job->is_cut_off || (job->membership && job->roster == RONDO_ROSTER_FAILED);
+  *left = ranks_left(m->rank, &m->voters);
+  pthread_mutex_unlock(&job->lock);
+  return is_lost ? RONDO_ERR_PEER : RONDO_SUCCESS;
+}
+
+// True if other ranks have left in order than when the roll was made; waits for that.
+static bool roll_await_leave(const struct rondo_meeting *m) {
+  struct rondo_rank *rank = m->rank;
+  struct rondo_job *job = rank->job;
+  uint64_t end_ns = rondo_now_ns() + LOSS_NS;
+  bool is_over = false;
+  pthread_mutex_lock(&job->lock);
+  bool has_changed = ranks_left(rank, NULL) != rank->state_roll.left;
+  while (!has_changed && !is_over && !job->is_cut_off && !rondo_load_seq_cst_u32(&rank->closing)) {
+    is_over = rondo_condition_wait(&job->attendance, &job->lock, end_ns) != 0;
+    has_changed = ranks_left(rank, NULL) != rank->state_roll.left;
+  }
+  pthread_mutex_unlock(&job->lock);
+  return has_changed;
+}
+
+// ----------------------------------------------------------------- the collective ---
+
+static int roll_register(const struct rondo_meeting *m) {
+  struct rondo_rank *rank = m->rank;
+  struct rondo_state_roll *roll = &rank->state_roll;
+  struct rondo_group group;
+  struct rondo_collective_desc desc = rondo_all_reduce(
+      0, (uint64_t)m->voters.count * RONDO_ROLL_ENTRY_BYTES, RONDO_UINT8, RONDO_MAX);
+  int status = rondo_group_make(rank, m->voters.ranks, m->voters.count, &group);
+  if (status != RONDO_SUCCESS)
+    return status;
+  desc.id = rondo_digest_bytes(roll->left, &roll->failures, sizeof roll->failures);
+  desc.group = group;
+  desc.on_loss = RONDO_ON_LOSS_RETRY;
+  const struct rondo_register_request request = {
+      .desc = &desc, .id = {.number = desc.id, .space = RONDO_SPACE_STATE}};
+  status = rondo_retry_register(rank, &request, &roll->coll);
+  (void)rondo_group_forget(rank, group); // the collective has its members
+  if (status != RONDO_SUCCESS)
+    roll->coll.handle = 0;
+  return status;
+}
+
+// Takes the collective of the last call, or makes its successor.
+static int roll_take(struct rondo_meeting *m) {
+  struct rondo_rank *rank = m->rank;
+  struct rondo_state_roll *roll = &rank->state_roll;
+  uint64_t left = 0;
+  int status = voters_fill(m, &left);
+  if (status != RONDO_SUCCESS)
+    return status;
+  bool is_same = roll->left == left;
+  if (roll->coll.handle && is_same && rondo_retry_state(rank, roll->coll) == RONDO_SUCCESS)
+    return RONDO_SUCCESS;
+  if (roll->coll.handle) {
+    // A member that still waits there has not heard of the leave yet.
+    int last = roll->has_failed ? RONDO_ERR_ABORTED : RONDO_ERR_CLOSED;
+    rondo_retry_fail(rank, roll->coll, last, "the others have gone on without this rank");
+    (void)rondo_retry_deregister(rank, roll->coll);
+    roll->failures += is_same;
+    roll->coll.handle = 0;
+  }
+  if (!is_same)
+    roll->failures = 0;
+  roll->left = left;
+  return m->voters.count > 1 ? roll_register(m) : RONDO_SUCCESS;
+}
+
+int rondo_roll_open(struct rondo_meeting *m) {
+  struct rondo_rank *rank = m->rank;
+  if (rondo_exchange_acq_rel_u32(&rank->state_comm.is_in_use, 1)) {
+    (void)snprintf(m->why, RONDO_REASON_BYTES, "another thread synchronises rank %u",
+                   rank->cfg.rank);
+    return RONDO_ERR_EXISTS;
+  }
+  int status = roll_take(m);
+  if (status == RONDO_SUCCESS)
+    return status;
+  (void)snprintf(m->why, RONDO_REASON_BYTES, "rank %u: %s", rank->cfg.rank,
+                 status == RONDO_ERR_PEER ? "it is no longer in its job"
+                                          : rondo_status_string(status));
+  rondo_voters_free(&m->voters);
+  rondo_store_release_u32(&rank->state_comm.is_in_use, 0);
+  return status;
+}
+
+// ------------------------------------------------------------------------- calls ---
+
+// Fails the collective on all members. False if a run is left that may use its buffers.
+static bool roll_fail(const struct rondo_meeting *m, int status, const char *why) {
+  struct rondo_rank *rank = m->rank;
+  struct rondo_collective coll = rank->state_roll.coll;
+  status = status == RONDO_ERR_TIMEOUT || status == RONDO_ERR_PEER ? RONDO_ERR_ABORTED : status;
+  rondo_retry_fail(rank, coll, status, why);
+  return rondo_rank_wait(rank, coll, RONDO_LAST_RUN, "state_sync", ABORT_BOUND_NS) !=
+         RONDO_ERR_TIMEOUT;
+}
+
+// Waits for a run until `end_ns`. Clears `is_over` if the run may still use its buffers.
+static int roll_wait(struct rondo_meeting *m, uint64_t run, bool *is_over) {
+  struct rondo_rank *rank = m->rank;
+  struct rondo_collective coll = rank->state_roll.coll;
+  char why[RONDO_REASON_BYTES];
+  struct rondo_text t = {why, sizeof why};
+  uint64_t now_ns = rondo_now_ns();
+  int64_t left_ns = now_ns < m->end_ns ? (int64_t)(m->end_ns - now_ns) : 0;
+  int status = rondo_rank_wait(rank, coll, run, "state_sync", left_ns);
+  if (status == RONDO_ERR_TIMEOUT) {
+    rondo_text_add(&t, "rank %u: not all members have called in time", rank->cfg.rank);
+    rondo_missing_describe(rank, coll, run, &t);
+    *is_over = roll_fail(m, status, why);
+    (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
+  } else if (status != RONDO_SUCCESS) {
+    *m->why = '\0';
+    (void)rondo_coll_get_reason(rank, coll, m->why, RONDO_REASON_BYTES);
+    if (!*m->why)
+      (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", rondo_status_string(status));
+  }
+  return status;
+}
+
+// Takes the entries of those that have taken part, who are `voters` from now on.
+static int roll_read(struct rondo_meeting *m, uint64_t run, const uint8_t *all, uint8_t *of_all) {
+  struct rondo_rank *rank = m->rank;
+  const struct rondo_coll *front = rondo_coll_find(rank, rank->state_roll.coll);
+  struct rondo_rank_list list = {m->voters.ranks, rank->job->rank_count, 0};
+  int status = rondo_retry_list_members(rank, rank->state_roll.coll, run, &list);
+  uint64_t id = front->desc.id;
+  m->exchange_key = rondo_digest_bytes(id, &run, sizeof run);
+  m->voters.count = list.count;
+  for (uint32_t i = 0, at = 0; i < list.count && status == RONDO_SUCCESS; i++) {
+    while (front->registration.members[at] != m->voters.ranks[i])
+      at++;
+    memcpy(of_all + (size_t)i * RONDO_ROLL_ENTRY_BYTES, all + (size_t)at * RONDO_ROLL_ENTRY_BYTES,
+           RONDO_ROLL_ENTRY_BYTES);
+    if (m->voters.ranks[i] == rank->cfg.rank)
+      m->voters.self = i;
+  }
+  return status;
+}
+
+// One run.
+static int roll_run(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all) {
+  struct rondo_rank *rank = m->rank;
+  struct rondo_collective coll = rank->state_roll.coll;
+  const struct rondo_coll *front = rondo_coll_find(rank, coll);
+  uint64_t run = 0;
+  bool is_over = true;
+  uint8_t *all = calloc(front->registration.nranks, RONDO_ROLL_ENTRY_BYTES);
+  if (!all)
+    return RONDO_ERR_NO_MEMORY;
+  for (uint32_t i = 0; i < front->registration.nranks; i++)
+    if (front->registration.members[i] == rank->cfg.rank)
+      memcpy(all + (size_t)i * RONDO_ROLL_ENTRY_BYTES, own, RONDO_ROLL_ENTRY_BYTES);
+  struct rondo_submission s = {{all, all, NULL, NULL}, {NULL, 0}, false, NULL};
+  int status = rondo_rank_run(rank, coll, &s, &run);
+  if (status == RONDO_SUCCESS)
+    status = roll_wait(m, run, &is_over);
+  else
+    (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", rondo_status_string(status));
+  if (status == RONDO_SUCCESS)
+    status = roll_read(m, run, all, of_all);
+  if (is_over)
+    free(all);
+  return status;
+}
+
+int rondo_roll_call(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all, bool is_first) {
+  for (;;) {
+    int status = RONDO_SUCCESS;
+    if (m->rank->state_roll.coll.handle)
+      status = roll_run(m, own, of_all);
+    else
+      memcpy(of_all, own, RONDO_ROLL_ENTRY_BYTES);
+    bool is_left =
+        is_first && (status == RONDO_ERR_PEER || status == RONDO_ERR_CLOSED) && roll_await_leave(m);
+    if (!is_left)
+      return status;
+    status = roll_take(m);
+    if (status != RONDO_SUCCESS)
+      return status;
+  }
+}
+
+bool rondo_roll_close(struct rondo_meeting *m, int status, bool is_known) {
+  bool is_over = rondo_meeting_close_exchange(m, status);
+  m->rank->state_roll.has_failed = status != RONDO_SUCCESS;
+  if (!is_known && m->rank->state_roll.coll.handle &&
+      rondo_retry_state(m->rank, m->rank->state_roll.coll) == RONDO_SUCCESS) {
+    char why[RONDO_REASON_BYTES];
+    struct rondo_text t = {why, sizeof why};
+    rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
+    is_over &= roll_fail(m, status, why);
+    (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
+  }
+  rondo_voters_free(&m->voters);
+  rondo_store_release_u32(&m->rank->state_comm.is_in_use, 0);
+  return is_over;
+}
