@@ -157,9 +157,9 @@ static void membership_dispatch(struct rondo_membership *m, uint32_t from,
       [RONDO_MEMBERSHIP_REFUSED] = rondo_membership_on_refused,
   };
   if (message->type == RONDO_MEMBERSHIP_PROBE)
-    rondo_membership_on_probe(m, from, message->flag);
+    rondo_membership_on_probe(m, from, message);
   else if (message->type == RONDO_MEMBERSHIP_ANSWER)
-    rondo_membership_on_answer(m, from, message->age_ns);
+    rondo_membership_on_answer(m, from, message);
   else if (message->type == RONDO_MEMBERSHIP_WATCH)
     rondo_membership_on_watch(m, from, message->process);
   else
@@ -172,9 +172,10 @@ static void membership_receive_early(struct rondo_membership *m, uint32_t from,
   if (message->type == RONDO_MEMBERSHIP_ROSTER)
     rondo_membership_on_roster(m, from, message);
   else if (message->type == RONDO_MEMBERSHIP_PROBE)
-    rondo_membership_tell(
-        m, from,
-        (struct rondo_membership_message){.type = RONDO_MEMBERSHIP_ANSWER, .age_ns = UINT64_MAX});
+    rondo_membership_tell(m, from,
+                          (struct rondo_membership_message){.type = RONDO_MEMBERSHIP_ANSWER,
+                                                            .age_ns = UINT64_MAX,
+                                                            .stamp_ns = message->stamp_ns});
   else if (from != RONDO_MEMBERSHIP_ROOT)
     rondo_membership_fetch(m, from, message->epoch);
 }
@@ -493,7 +494,7 @@ struct rondo_membership *rondo_membership_create(const struct rondo_membership_c
   m->pool = cfg->pool;
   m->self = NOBODY;
   m->now_ns = now_ns;
-  m->join_ns = now_ns;
+  m->join_ns = m->touched_ns = now_ns;
   m->report_due_ns = m->expire_ns = UINT64_MAX;
   m->who = (uint32_t)cfg->join.who & 0xffffff;
   m->due_ns = now_ns;

@@ -17,7 +17,8 @@
 //   higher ballot.
 // - A process that has ended (`is_proven`) cannot vote any more. If so many keepers have ended that
 //   no majority is left, the first place that is left asks all members that have not ended, and
-//   goes on when each of them has promised. Where processes keep logs, and so may come back, only
+//   goes on when each of them has promised, if one of them has been in touch with those keepers too
+//   recently to have been put out by them. Where processes keep logs, and so may come back, only
 //   a majority counts.
 // - Loss: whoever knows that a process has ended reports it up the tree. Silence counts only when
 //   somebody is blocked on the process, or always with heartbeat_ns: the coordinator asks three

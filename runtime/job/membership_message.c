@@ -95,8 +95,10 @@ static void vote_read(struct rondo_wire_reader *r, struct rondo_membership_messa
   m->ballot = rondo_wire_get_u64(r);
   if (m->instance == 0 || m->instance > RONDO_EPOCH_MAX_NUMBER || m->ballot == 0)
     r->bad = 1;
-  if (m->type == RONDO_MEMBERSHIP_PROMISE)
+  if (m->type == RONDO_MEMBERSHIP_PROMISE) {
+    m->fresh = rondo_wire_get_u8(r);
     m->accepted = rondo_wire_get_u64(r);
+  }
   if (m->type == RONDO_MEMBERSHIP_REFUSED) {
     m->promised = rondo_wire_get_u64(r);
     m->flag = rondo_wire_get_u8(r);
@@ -134,11 +136,15 @@ static void body_read(struct rondo_wire_reader *r, struct rondo_membership_messa
     report_read(r, m);
     break;
   case RONDO_MEMBERSHIP_FETCH:
+    m->flag = rondo_wire_get_u8(r);
+    break;
   case RONDO_MEMBERSHIP_PROBE:
     m->flag = rondo_wire_get_u8(r);
+    m->stamp_ns = rondo_wire_get_u64(r);
     break;
   case RONDO_MEMBERSHIP_ANSWER:
     m->age_ns = rondo_wire_get_u64(r);
+    m->stamp_ns = rondo_wire_get_u64(r);
     break;
   case RONDO_MEMBERSHIP_WATCH:
   case RONDO_MEMBERSHIP_VERDICT:
@@ -251,8 +257,10 @@ static struct rondo_shared_bytes *writer_share(const struct rondo_wire_writer *w
 static void vote_write(struct rondo_wire_writer *w, const struct rondo_membership_message *m) {
   rondo_wire_put_u32(w, m->instance);
   rondo_wire_put_u64(w, m->ballot);
-  if (m->type == RONDO_MEMBERSHIP_PROMISE)
+  if (m->type == RONDO_MEMBERSHIP_PROMISE) {
+    rondo_wire_put_u8(w, m->fresh);
     rondo_wire_put_u64(w, m->accepted);
+  }
   if (m->type == RONDO_MEMBERSHIP_REFUSED) {
     rondo_wire_put_u64(w, m->promised);
     rondo_wire_put_u8(w, m->flag);
@@ -265,11 +273,15 @@ rondo_membership_message_encode(const struct rondo_membership_message *m) {
   struct rondo_wire_writer w = writer_begin(bytes, sizeof bytes, m->type, m->epoch);
   switch (m->type) {
   case RONDO_MEMBERSHIP_FETCH:
+    rondo_wire_put_u8(&w, m->flag);
+    break;
   case RONDO_MEMBERSHIP_PROBE:
     rondo_wire_put_u8(&w, m->flag);
+    rondo_wire_put_u64(&w, m->stamp_ns);
     break;
   case RONDO_MEMBERSHIP_ANSWER:
     rondo_wire_put_u64(&w, m->age_ns);
+    rondo_wire_put_u64(&w, m->stamp_ns);
     break;
   case RONDO_MEMBERSHIP_WATCH:
     rondo_wire_put_u32(&w, m->process);
@@ -359,7 +371,7 @@ struct rondo_shared_bytes *rondo_membership_epoch_encode(const struct rondo_epoc
 
 struct rondo_shared_bytes *rondo_membership_vote_encode(const struct rondo_membership_message *m,
                                                         const struct rondo_shared_bytes *change) {
-  uint32_t size = HEAD_BYTES + 24 + (change ? change->size : 0);
+  uint32_t size = HEAD_BYTES + 25 + (change ? change->size : 0);
   uint8_t *bytes = malloc(size);
   if (!bytes)
     return NULL;

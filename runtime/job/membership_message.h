@@ -76,11 +76,13 @@ struct rondo_membership_message {
   uint32_t epoch;    // the sender's
   uint32_t instance; // PREPARE … REFUSED: the epoch that is voted on
   uint64_t ballot;
-  uint64_t accepted;     // PROMISE: ballot of the change that the voter has accepted; 0: none
-  uint64_t promised;     // REFUSED: the ballot that was promised
-  uint64_t age_ns;       // ANSWER; UINT64_MAX: not known
-  uint64_t digest;       // ROSTER: of all of it; EPOCH: of the last
-  uint32_t size;         // ROSTER: of all of it
+  uint64_t accepted; // PROMISE: ballot of the change that the voter has accepted; 0: none
+  uint8_t fresh;     // PROMISE: bits of the keepers whose end was recent when the voter learnt it
+  uint64_t promised; // REFUSED: the ballot that was promised
+  uint64_t age_ns;   // ANSWER; UINT64_MAX: not known
+  uint64_t stamp_ns; // PROBE: when it was sent, by the sender's clock; ANSWER: of the probe
+  uint64_t digest;   // ROSTER: of all of it; EPOCH: of the last
+  uint32_t size;     // ROSTER: of all of it
   uint32_t index, count; // ROSTER: part index of count; EPOCH: first epoch, how many; REPORT: items
   uint32_t process;      // WATCH, VERDICT
   uint8_t flag;          // FETCH: has the roster; PROBE: asks for age; REFUSED: keeps no records;

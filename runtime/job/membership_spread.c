@@ -91,7 +91,7 @@ void rondo_membership_adopt_roster(struct rondo_membership *m, struct rondo_rost
   }
   m->self = self;
   m->phase = RONDO_MEMBERSHIP_RUNS;
-  m->spread_ns = m->now_ns;
+  m->spread_ns = m->roster_ns = m->now_ns;
   m->due_ns = UINT64_MAX;
   rondo_shared_bytes_put(m->join);
   m->join = NULL;

@@ -13,6 +13,7 @@
 
 #define RONDO_MEMBERSHIP_WINDOW_NS UINT64_C(15000000) // removals within it become one epoch
 #define RONDO_MEMBERSHIP_MOST_VOTES 8u                // of one case
+#define RONDO_MEMBERSHIP_TOUCHERS 32u                 // places that keep in touch with the keepers
 #define NOBODY RONDO_ROSTER_NOBODY
 
 // A report that is not settled yet: the process is still a member.
@@ -28,7 +29,8 @@ enum {
   WATCH_HEART = 2,  // all the time: heartbeat_ns
   WATCH_PATH = 4,   // on the way to the keepers, while something is needed of them
   WATCH_SPREAD = 8, // a child that has not acknowledged the epoch
-  WATCH_FIRST = 16  // a connection to it was cut
+  WATCH_FIRST = 16, // a connection to it was cut
+  WATCH_TOUCH = 32  // a keeper, so that its end is known to be recent; its silence is not reported
 };
 
 // A process that is being probed.
@@ -41,6 +43,7 @@ struct rondo_watch {
   uint64_t heard_ns;    // last sign of life; at first when the watch began
   uint64_t answered_ns; // last sign of life; at first 0
   uint64_t probe_ns;    // next probe
+  uint64_t touched_ns;  // when the last probe was sent that it answered in no later epoch; or 0
 };
 
 // Whether a process is silent, judged by its observers.
@@ -58,9 +61,10 @@ struct rondo_belief {
   uint32_t process;
   bool is_proven;
   bool is_judged;
-  // It was silent before its end was known. It may then have left a later epoch, of which nothing
-  // is known here, instead of having ended in this one.
-  bool was_silent;
+  // When its end became known it had answered too recently to have put this process out before. Any
+  // other may have left a later epoch, of which nothing is known here, instead of having ended in
+  // this one.
+  bool is_fresh;
 };
 
 struct rondo_local_message {
@@ -86,6 +90,7 @@ struct rondo_lead {
   uint8_t promised, accepted;      // bits of the keepers of this epoch
   uint8_t accepted_next;           // bits of the keepers of the next
   uint8_t *all;                    // is_all, by place: enum rondo_all_vote
+  uint8_t fresh;                   // is_all: bits of the keepers whose end is recent for a voter
   struct rondo_shared_bytes *over; // is_all: the members that have ended, as removals
   uint32_t all_next, all_waiting;  // next place to ask, asked and not promised
   uint64_t best_ballot;
@@ -133,6 +138,7 @@ struct rondo_membership {
   struct rondo_shared_bytes *join;
   uint32_t first_rank;
   uint64_t join_ns, join_pause_ns, join_deadline_ns;
+  uint64_t roster_ns;                          // when it came
   char join_text[RONDO_MEMBERSHIP_TEXT_BYTES]; // why it fails at the deadline
   struct rondo_assembly *assembly;
 
@@ -161,7 +167,10 @@ struct rondo_membership {
   uint64_t need_ns;  // since when something is needed of them; 0: nothing is
   uint64_t asked_ns; // when somebody last asked whether this process is in touch; 0: never
   uint64_t fresh_ns; // when this process was last known to be in touch
-  uint64_t path_ns;  // when the way is looked at next
+  // When a majority of the keepers was last asked that has answered, in no later epoch; at first
+  // when this core was made.
+  uint64_t touched_ns;
+  uint64_t path_ns; // when the way is looked at next
 
   // Votes on the next epoch.
   uint64_t promised, accepted_ballot;
@@ -287,8 +296,10 @@ void rondo_membership_hear(struct rondo_membership *m, uint32_t process, bool is
 void rondo_membership_on_watch(struct rondo_membership *m, uint32_t from, uint32_t process);
 void rondo_membership_on_verdict(struct rondo_membership *m, uint32_t from,
                                  const struct rondo_membership_message *message);
-void rondo_membership_on_probe(struct rondo_membership *m, uint32_t from, bool asks_age);
-void rondo_membership_on_answer(struct rondo_membership *m, uint32_t from, uint64_t age_ns);
+void rondo_membership_on_probe(struct rondo_membership *m, uint32_t from,
+                               const struct rondo_membership_message *message);
+void rondo_membership_on_answer(struct rondo_membership *m, uint32_t from,
+                                const struct rondo_membership_message *message);
 void rondo_membership_on_inspected(struct rondo_membership *m, uint32_t process, uint8_t state);
 void rondo_membership_watch(struct rondo_membership *m, uint32_t process, uint8_t why,
                             uint32_t judge);

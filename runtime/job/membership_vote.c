@@ -118,6 +118,16 @@ static void prepare_believe(struct rondo_membership *m,
   rondo_shared_bytes_put(over);
 }
 
+// The keepers whose end was recent when this process learnt it.
+static uint8_t keepers_fresh(const struct rondo_membership *m) {
+  uint8_t fresh = 0;
+  for (uint32_t i = 0; i < rondo_epoch_keeper_count(m->epoch); i++) {
+    const struct rondo_belief *b = rondo_membership_belief(m, m->epoch->order[i]);
+    fresh |= (uint8_t)((b && b->is_proven && b->is_fresh) << i);
+  }
+  return fresh;
+}
+
 // Who has promised a higher ballot leads no lower one any more. Otherwise late votes of keepers
 // that have ended could decide its change after all others have voted without knowing it.
 static void lead_yield(struct rondo_membership *m, uint64_t ballot) {
@@ -140,7 +150,8 @@ void rondo_membership_on_prepare(struct rondo_membership *m, uint32_t from,
                                            .epoch = m->epoch->number,
                                            .instance = message->instance,
                                            .ballot = message->ballot,
-                                           .accepted = m->accepted_ballot};
+                                           .accepted = m->accepted_ballot,
+                                           .fresh = keepers_fresh(m)};
   vote_reply(m, from, rondo_membership_vote_encode(&reply, m->accepted));
 }
 
@@ -208,10 +219,9 @@ bool rondo_membership_is_acting(const struct rondo_membership *m) {
   return true;
 }
 
-// True if the process has ended in this epoch and cannot come back.
+// True if the process has ended and cannot come back.
 static bool voter_is_over(const struct rondo_membership *m, uint32_t process) {
-  const struct rondo_belief *b = rondo_membership_belief(m, process);
-  return !m->epoch->roster->is_restartable && b && b->is_proven && !b->was_silent;
+  return !m->epoch->roster->is_restartable && rondo_membership_is_proven(m, process);
 }
 
 static uint32_t epoch_majority(const struct rondo_epoch *e) {
@@ -224,6 +234,15 @@ static bool majority_is_over(const struct rondo_membership *m) {
   for (uint32_t i = 0; i < rondo_epoch_keeper_count(m->epoch); i++)
     left += !voter_is_over(m, m->epoch->order[i]);
   return left < epoch_majority(m->epoch);
+}
+
+// True if the keepers that have ended may have put all that vote now out before, and have left a
+// later epoch then. One voter that knows better is enough: it would have gone on with them.
+static bool lead_is_doubtful(const struct rondo_membership *m) {
+  uint32_t doubtful = 0;
+  for (uint32_t i = 0; i < rondo_epoch_keeper_count(m->epoch); i++)
+    doubtful += voter_is_over(m, m->epoch->order[i]) && !(m->lead->fresh >> i & 1);
+  return doubtful >= epoch_majority(m->epoch);
 }
 
 static void lead_send_vote(struct rondo_membership *m, uint32_t to) {
@@ -359,6 +378,15 @@ static bool lead_is_answer(const struct rondo_membership *m,
          m->lead->is_proposing == is_proposing;
 }
 
+// True if all members that have not ended have promised.
+static bool lead_has_all(const struct rondo_membership *m) {
+  const struct rondo_lead *lead = m->lead;
+  for (uint32_t place = 0; place < m->epoch->live_count; place++)
+    if (lead->all[place] != ALL_PROMISED && lead->all[place] != ALL_OVER)
+      return false;
+  return true;
+}
+
 // True if enough have promised.
 static bool lead_is_promised(const struct rondo_membership *m) {
   const struct rondo_lead *lead = m->lead;
@@ -366,10 +394,7 @@ static bool lead_is_promised(const struct rondo_membership *m) {
     return true;
   if (!lead->is_all)
     return bit_count(lead->promised) >= epoch_majority(m->epoch);
-  for (uint32_t place = 0; place < m->epoch->live_count; place++)
-    if (lead->all[place] != ALL_PROMISED && lead->all[place] != ALL_OVER)
-      return false;
-  return true;
+  return lead_has_all(m) && !lead_is_doubtful(m);
 }
 
 void rondo_membership_on_promise(struct rondo_membership *m, uint32_t from,
@@ -386,6 +411,7 @@ void rondo_membership_on_promise(struct rondo_membership *m, uint32_t from,
   }
   if (lead->is_all && lead->all[place] == ALL_ASKED) {
     lead->all[place] = ALL_PROMISED;
+    lead->fresh |= message->fresh;
     lead->all_waiting--;
     lead_ask_more(m);
   } else if (!lead->is_all && place < RONDO_EPOCH_KEEPERS) {
@@ -393,6 +419,8 @@ void rondo_membership_on_promise(struct rondo_membership *m, uint32_t from,
   }
   if (lead_is_promised(m))
     lead_propose(m);
+  else if (lead->is_all && m->is_leaving && lead_has_all(m))
+    rondo_membership_end(m, RONDO_MEMBERSHIP_LEFT, ""); // it need not know whether they went on
 }
 
 // True if the change is decided: a majority of the keepers of this epoch has accepted it. Those of

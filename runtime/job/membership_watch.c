@@ -30,31 +30,42 @@ static void beliefs_changed(struct rondo_membership *m) {
   }
 }
 
-void rondo_membership_believe(struct rondo_membership *m, uint32_t process, bool is_proven,
-                              bool is_judged) {
-  struct rondo_belief *b = rondo_membership_belief(m, process);
-  if (process == m->self)
-    return;
-  if (!b) {
-    if (!RONDO_ARRAY_GROW(m->beliefs))
-      return;
-    b = &m->beliefs.items[m->beliefs.count++];
-    *b = (struct rondo_belief){.process = process};
-    b->is_proven = is_proven;
-    b->is_judged = is_judged;
-    beliefs_changed(m);
-    return;
-  }
-  b->was_silent |= is_proven && !b->is_proven;
-  b->is_proven |= is_proven;
-  b->is_judged |= is_judged;
-}
-
 static struct rondo_watch *watch_find(const struct rondo_membership *m, uint32_t process) {
   for (uint32_t i = 0; i < m->watches.count; i++)
     if (m->watches.items[i].process == process)
       return &m->watches.items[i];
   return NULL;
+}
+
+// To put this process out, others must have waited for it for a silence. A process, or a majority
+// of the keepers, that has answered a probe of half a silence ago or less had not done that when it
+// was asked, and there was no time since. Nor was there if this process is that young, or has just
+// got the roster, which the kernel gives up when it is late by a silence. Time goes on while this
+// process is stopped.
+static bool process_is_fresh(const struct rondo_membership *m, uint32_t process) {
+  const struct rondo_watch *w = watch_find(m, process);
+  uint64_t since_ns = w && w->touched_ns > m->touched_ns ? w->touched_ns : m->touched_ns;
+  if (!m->epoch->number && m->now_ns - m->roster_ns <= m->silence_ns / 8)
+    return true;
+  return m->now_ns - since_ns <= m->silence_ns / 2;
+}
+
+void rondo_membership_believe(struct rondo_membership *m, uint32_t process, bool is_proven,
+                              bool is_judged) {
+  struct rondo_belief *b = rondo_membership_belief(m, process);
+  bool is_new = !b;
+  if (process == m->self || (is_new && !RONDO_ARRAY_GROW(m->beliefs)))
+    return;
+  if (is_new) {
+    b = &m->beliefs.items[m->beliefs.count++];
+    *b = (struct rondo_belief){.process = process};
+  }
+  if (is_proven && !b->is_proven)
+    b->is_fresh = process_is_fresh(m, process);
+  b->is_proven |= is_proven;
+  b->is_judged |= is_judged;
+  if (is_new)
+    beliefs_changed(m);
 }
 
 static void verdict_send(struct rondo_membership *m, const struct rondo_watch *w, bool is_alive) {
@@ -145,7 +156,7 @@ static void watch_fall_silent(struct rondo_membership *m, struct rondo_watch *w)
   w->why &= (uint8_t)~WATCH_ORDER;
   if (why & WATCH_PATH)
     rondo_membership_believe(m, process, false, false);
-  if (why & ~WATCH_ORDER)
+  if (why & ~(WATCH_ORDER | WATCH_TOUCH))
     rondo_membership_report(m, &item);
 }
 
@@ -160,7 +171,8 @@ static void watch_probe(struct rondo_membership *m, struct rondo_watch *w) {
   }
   rondo_membership_tell(m, process,
                         (struct rondo_membership_message){.type = RONDO_MEMBERSHIP_PROBE,
-                                                          .flag = (w->why & WATCH_PATH) != 0});
+                                                          .flag = (w->why & WATCH_PATH) != 0,
+                                                          .stamp_ns = m->now_ns});
 }
 
 static uint64_t watch_due(const struct rondo_membership *m, const struct rondo_watch *w) {
@@ -323,14 +335,14 @@ static void cases_tick(struct rondo_membership *m) {
 
 // ------------------------------------------------------- touch with the keepers ---
 
-// When a majority of the keepers had all been heard; 0: never.
-static uint64_t keepers_heard(const struct rondo_membership *m) {
+// When a majority of the keepers had all been heard, or `touched`; 0: never.
+static uint64_t keepers_heard(const struct rondo_membership *m, bool touched) {
   uint64_t heard[RONDO_EPOCH_KEEPERS];
   uint32_t count = rondo_epoch_keeper_count(m->epoch);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t process = m->epoch->order[i];
     const struct rondo_watch *w = watch_find(m, process);
-    uint64_t ns = w ? w->answered_ns : 0;
+    uint64_t ns = w ? touched ? w->touched_ns : w->answered_ns : 0;
     uint32_t at = i;
     if (process == m->self)
       ns = m->now_ns;
@@ -344,14 +356,15 @@ static uint64_t keepers_heard(const struct rondo_membership *m) {
 static void membership_refresh(struct rondo_membership *m) {
   if (!rondo_membership_is_acting(m))
     return;
-  uint64_t heard_ns = keepers_heard(m);
+  uint64_t heard_ns = keepers_heard(m, false);
   if (heard_ns > m->fresh_ns)
     m->fresh_ns = heard_ns;
 }
 
-void rondo_membership_on_probe(struct rondo_membership *m, uint32_t from, bool asks_age) {
+void rondo_membership_on_probe(struct rondo_membership *m, uint32_t from,
+                               const struct rondo_membership_message *message) {
   uint64_t age_ns = UINT64_MAX;
-  if (asks_age) {
+  if (message->flag) {
     if (!m->asked_ns || m->now_ns - m->asked_ns > 2 * m->period_ns)
       m->path_ns = m->now_ns; // look at once
     m->asked_ns = m->now_ns ? m->now_ns : 1;
@@ -359,12 +372,22 @@ void rondo_membership_on_probe(struct rondo_membership *m, uint32_t from, bool a
     if (m->fresh_ns)
       age_ns = m->now_ns - m->fresh_ns;
   }
-  rondo_membership_tell(
-      m, from,
-      (struct rondo_membership_message){.type = RONDO_MEMBERSHIP_ANSWER, .age_ns = age_ns});
+  rondo_membership_tell(m, from,
+                        (struct rondo_membership_message){.type = RONDO_MEMBERSHIP_ANSWER,
+                                                          .age_ns = age_ns,
+                                                          .stamp_ns = message->stamp_ns});
 }
 
-void rondo_membership_on_answer(struct rondo_membership *m, uint32_t from, uint64_t age_ns) {
+void rondo_membership_on_answer(struct rondo_membership *m, uint32_t from,
+                                const struct rondo_membership_message *message) {
+  uint64_t age_ns = message->age_ns;
+  struct rondo_watch *w = watch_find(m, from);
+  if (w && message->epoch <= m->epoch->number && message->stamp_ns > w->touched_ns &&
+      message->stamp_ns <= m->now_ns) {
+    w->touched_ns = message->stamp_ns;
+    uint64_t touched_ns = keepers_heard(m, true);
+    m->touched_ns = touched_ns > m->touched_ns ? touched_ns : m->touched_ns;
+  }
   // Only from nearer to the coordinator, so that nobody is in touch by hearsay of itself.
   if (m->epoch->place[from] >= m->epoch->place[m->self] || age_ns > m->now_ns)
     return;
@@ -458,9 +481,20 @@ uint64_t rondo_membership_watch_due(const struct rondo_membership *m) {
   return due_ns;
 }
 
+// The first places keep in touch with the keepers all the time: they may have to tell whether the
+// keepers have ended, or had left a later epoch before. Two members cannot put each other out.
+static void touch_settle(struct rondo_membership *m) {
+  if (m->epoch->live_count < 3 || m->epoch->roster->is_restartable ||
+      m->epoch->place[m->self] >= RONDO_MEMBERSHIP_TOUCHERS)
+    return;
+  for (uint32_t i = 0; i < rondo_epoch_keeper_count(m->epoch); i++)
+    rondo_membership_watch(m, m->epoch->order[i], WATCH_TOUCH, NOBODY);
+}
+
 void rondo_membership_watch_settle(struct rondo_membership *m) {
   const uint32_t *observed = NULL;
-  watches_clear(m, WATCH_HEART | WATCH_SPREAD);
+  watches_clear(m, WATCH_HEART | WATCH_SPREAD | WATCH_TOUCH);
+  touch_settle(m);
   if (m->heartbeat_ns && m->epoch->number) {
     uint32_t count = rondo_epoch_observe(m->epoch, m->self, &observed);
     for (uint32_t i = 0; i < count; i++)

@@ -889,6 +889,42 @@ static void one_that_was_cut_off_does_not_go_on_alone(void **state) {
   }
 }
 
+// The end of a keeper counts only if it had answered too recently to have put this process out.
+static void one_that_was_cut_off_for_a_while_does_not_take_refusals_for_ends(void **state) {
+  (void)state;
+  for (uint32_t out = 0; out < 5; out++) {
+    const uint32_t on = out;
+    bus_begin(5, false);
+    bus.is_cut[out] = true;
+    uint64_t before_ns = bus.now_ns;
+    bus_step(out ? 0 : 1, (struct rondo_membership_event){
+                              .type = RONDO_MEMBERSHIP_BLOCK, .count = 1, .processes = &on});
+    bus_pass(2500 * MS); // nobody is silent for it yet
+    bus.is_cut[out] = false;
+    for (uint32_t i = 0; i < 5; i++)
+      bus.is_dead[i] = i != out;
+    for (uint32_t i = 0; i < 5; i++) {
+      // What a process answered before the cut may arrive now.
+      struct rondo_membership_message answer = {
+          .type = RONDO_MEMBERSHIP_ANSWER, .epoch = 1, .age_ns = UINT64_MAX, .stamp_ns = before_ns};
+      struct rondo_shared_bytes *bytes = rondo_membership_message_encode(&answer);
+      if (i != out)
+        bus_step(out, (struct rondo_membership_event){.type = RONDO_MEMBERSHIP_RECEIVE,
+                                                      .process = i,
+                                                      .bytes = bytes->bytes,
+                                                      .size = bytes->size});
+      rondo_shared_bytes_put(bytes);
+    }
+    for (uint32_t i = 0; i < 5; i++)
+      if (i != out)
+        bus_tell_died(out, i);
+    bus_pass(30 * S);
+    assert_int_equal(bus.opened[out], 1);
+    assert_int_equal(bus.ends[out], RONDO_MEMBERSHIP_NO_MAJORITY);
+    bus_end();
+  }
+}
+
 static void a_minority_gives_up_after_a_bounded_time(void **state) {
   (void)state;
   const uint32_t on = 0;
@@ -1121,6 +1157,8 @@ int main(void) {
       RONDO_NAMED_TEST("membership", who_answers_is_kept_however_long_it_blocks),
       RONDO_NAMED_TEST("membership", one_that_was_put_out_does_not_go_on_alone),
       RONDO_NAMED_TEST("membership", one_that_was_cut_off_does_not_go_on_alone),
+      RONDO_NAMED_TEST("membership",
+                       one_that_was_cut_off_for_a_while_does_not_take_refusals_for_ends),
       RONDO_NAMED_TEST("membership", a_minority_gives_up_after_a_bounded_time),
       RONDO_NAMED_TEST("membership", who_was_removed_learns_it_when_it_speaks),
       RONDO_NAMED_TEST("membership", old_messages_are_dropped_and_new_ones_ask),
