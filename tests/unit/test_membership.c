@@ -925,6 +925,86 @@ static void one_that_was_cut_off_for_a_while_does_not_take_refusals_for_ends(voi
   }
 }
 
+// Two are stopped together, and wake together when the others have put them out, gone on and left.
+// `hears`: what was sent to them meanwhile has reached their machines.
+static void two_that_were_stopped_do_not_go_on_as_a_pair(void **state) {
+  (void)state;
+  for (uint32_t first = 0; first < 4; first++)
+    for (uint32_t second = first + 1; second < 4; second++)
+      for (int hears = 0; hears < 2; hears++) {
+        const uint32_t out[2] = {first, second};
+        uint32_t other = 0;
+        bus_begin(4, false);
+        for (uint32_t i = 0; i < 2; i++)
+          bus.is_dead[out[i]] = bus.is_stopped[out[i]] = true;
+        while (bus.is_dead[other])
+          other++;
+        bus_step(other, (struct rondo_membership_event){
+                            .type = RONDO_MEMBERSHIP_BLOCK, .count = 2, .processes = out});
+        bus_pass(12 * S);
+        // Two keepers that were stopped are a majority: the others cannot go on either.
+        assert_true(second < 3 ? bus.opened[other] == 1 : bus.opened[other] > 1);
+        for (uint32_t i = 0; i < 4; i++) {
+          bus.is_stopped[i] = bus.is_cut[i] = false;
+          bus.is_dead[i] = i != first && i != second;
+        }
+        for (uint32_t k = 0; k < bus.letter_count && !hears; k++)
+          rondo_shared_bytes_put(bus.letters[k].bytes);
+        bus.letter_count = hears ? bus.letter_count : 0;
+        bus_deliver();
+        for (uint32_t i = 0; i < 4; i++)
+          if (i != first && i != second)
+            for (uint32_t k = 0; k < 2; k++)
+              bus_tell_died(out[k], i);
+        bus_pass(40 * S);
+        for (uint32_t k = 0; k < 2 && second == 3; k++) {
+          assert_true(hears || bus.opened[out[k]] == 1);
+          assert_int_equal(bus.ends[out[k]],
+                           hears ? RONDO_MEMBERSHIP_EVICTED : RONDO_MEMBERSHIP_NO_MAJORITY);
+        }
+        bus_end();
+      }
+}
+
+// Two keepers of four members, in a job that nothing has happened in for long.
+static void two_keepers_that_have_ended_at_once_are_done_without(void **state) {
+  (void)state;
+  for (uint32_t first = 0; first < 3; first++) {
+    bus_begin(4, false);
+    bus_pass(60 * S + first * 123 * MS);
+    bus_kill(first);
+    bus_kill((first + 1) % 3);
+    bus_pass(100 * MS);
+    check_opened(2, 2);
+    bus_end();
+  }
+}
+
+// A keeper is silent, and another one ends. If the first one is known to have ended, too, the
+// others go on; until then nobody knows whether it goes on itself.
+static void a_keeper_that_ends_beside_a_silent_one_costs_the_majority(void **state) {
+  (void)state;
+  for (int ends = 0; ends < 2; ends++) {
+    bus_begin(4, false);
+    bus_pass(10 * S);
+    bus.is_dead[1] = true; // in silence
+    bus_pass(3 * S);
+    bus_kill(0);
+    bus_pass(3 * S);
+    check_opened(1, 4);
+    if (ends) {
+      bus_kill(1);
+      bus_pass(100 * MS);
+      check_opened(2, 2);
+    } else {
+      bus_pass(4 * 4 * S);
+      for (uint32_t i = 2; i < 4; i++)
+        assert_int_equal(bus.ends[i], RONDO_MEMBERSHIP_NO_MAJORITY);
+    }
+    bus_end();
+  }
+}
+
 static void a_minority_gives_up_after_a_bounded_time(void **state) {
   (void)state;
   const uint32_t on = 0;
@@ -1159,6 +1239,9 @@ int main(void) {
       RONDO_NAMED_TEST("membership", one_that_was_cut_off_does_not_go_on_alone),
       RONDO_NAMED_TEST("membership",
                        one_that_was_cut_off_for_a_while_does_not_take_refusals_for_ends),
+      RONDO_NAMED_TEST("membership", two_that_were_stopped_do_not_go_on_as_a_pair),
+      RONDO_NAMED_TEST("membership", two_keepers_that_have_ended_at_once_are_done_without),
+      RONDO_NAMED_TEST("membership", a_keeper_that_ends_beside_a_silent_one_costs_the_majority),
       RONDO_NAMED_TEST("membership", a_minority_gives_up_after_a_bounded_time),
       RONDO_NAMED_TEST("membership", who_was_removed_learns_it_when_it_speaks),
       RONDO_NAMED_TEST("membership", old_messages_are_dropped_and_new_ones_ask),
