@@ -238,13 +238,17 @@ int rondo_roll_call(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all
 }
 
 bool rondo_roll_close(struct rondo_meeting *m, int status, bool is_known) {
+  bool has_name = m->exchange != NULL; // `why` says already who has failed
   bool is_over = rondo_meeting_close_exchange(m, status);
   m->rank->state_roll.has_failed = status != RONDO_SUCCESS;
   if (!is_known && m->rank->state_roll.coll.handle &&
       rondo_retry_state(m->rank, m->rank->state_roll.coll) == RONDO_SUCCESS) {
     char why[RONDO_REASON_BYTES];
     struct rondo_text t = {why, sizeof why};
-    rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
+    if (has_name)
+      rondo_text_add(&t, "%s", m->why);
+    else
+      rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
     is_over &= roll_fail(m, status, why);
     (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
   }

@@ -19,6 +19,7 @@
 #define CHURN_IDS 64u
 #define CHURN_WAIT_NS INT64_C(20000000000)    // a run that takes longer hangs
 #define CHURN_SYNC_NS INT64_C(3000000000)     // for one synchronisation
+#define CHURN_GONE_MS 6000u                   // until a member that is cut off knows it
 #define CHURN_VOTE_NS INT64_C(8000000000)     // for one vote
 #define CHURN_REJOIN_NS UINT64_C(20000000000) // of votes that fail, until the member joins anew
 #define CHURN_JOIN_NS INT64_C(3000000000)

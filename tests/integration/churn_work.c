@@ -312,12 +312,18 @@ void churn_work_sync(struct churn_member *m) {
     state_start_anew(m);
     return;
   }
-  // A member that calls when it knows of a loss waits for those whose call has met the loss.
+  // A member that is cut off may learn that later than this.
   bool is_late = status == RONDO_ERR_TIMEOUT || status == RONDO_ERR_ABORTED;
   m->slot->late_syncs += is_late;
   if (status != RONDO_ERR_PEER && !is_late)
     churn_fail(m, "the state of round %u: %s: %s", m->round, rondo_status_name(status), m->why);
-  status = rondo_wait_gone(m->ctx, 0, NULL, 0, &waiting);
+  for (uint32_t i = 0; i <= (is_late ? CHURN_GONE_MS : 0); i++) {
+    const struct timespec brief = {0, 1000000};
+    status = rondo_wait_gone(m->ctx, 0, NULL, 0, &waiting);
+    if (status == RONDO_SUCCESS || waiting < m->ranks - 1)
+      break;
+    nanosleep(&brief, NULL);
+  }
   if (status != RONDO_SUCCESS && waiting >= m->ranks - 1)
     churn_fail(m, "the synchronisation of round %u has failed, but nobody is gone: %s", m->round,
                m->why);
