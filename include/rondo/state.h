@@ -100,9 +100,9 @@ struct rondo_state_report {
 // have different contents; if all ask to receive only; or if none whose content may be chosen has
 // the highest revision, or one that asks to send only has a lower one.
 //
-// If a rank is lost during the call, all others have the same outcome: success, or RONDO_ERR_PEER if
-// the loss has broken off the moving of blocks. Tensors then hold the old or the new content, each
-// block for itself. The next call mends that, also on another context after rondo_shrink or
+// If a rank is lost during the call, all others have the same outcome: success, or RONDO_ERR_PEER
+// if the loss has broken off the moving of blocks. Tensors then hold the old or the new content,
+// each block for itself. The next call mends that, also on another context after rondo_shrink or
 // rondo_grow.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_MISMATCH: also if a tensor has changed during the call;
