@@ -54,6 +54,12 @@ const char *rondo_redop_name(int redop) {
   return redop >= 0 && redop < RONDO_REDOP_COUNT ? names[redop] : "unknown";
 }
 
+const char *rondo_quantisation_name(int quantisation) {
+  static const char *const names[RONDO_QUANTISATION_COUNT] = {"none", "int8", "float8_e4m3"};
+  return quantisation >= 0 && quantisation < RONDO_QUANTISATION_COUNT ? names[quantisation]
+                                                                      : "unknown";
+}
+
 const char *rondo_kind_name(int kind) {
   static const char *const names[RONDO_KIND_COUNT] = {
       "all_reduce", "all_gather",   "reduce_scatter", "reduce",  "broadcast", "send_recv",

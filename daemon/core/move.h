@@ -58,4 +58,19 @@ RONDO_DRIVER_FN void rondo_move_reduce(const struct rondo_reduction *r, void *ds
 RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second,
                                       const void *local, uint64_t count, int final);
 
+// For messages of float32 elements that are quantised (daemon/core/quantise_core.h); r->base is a
+// sum. `quantisation`: enum rondo_quantisation, not NONE. No operand overlaps `packed`, the
+// message.
+
+// Computes scaled(local[i]) or, if `incoming` is not null, its value i + scaled(local[i]), and
+// quantises that into `packed`. `dst`, if not null, gets what `packed` then stands for; it may be
+// equal to `local`. `incoming`: a message.
+RONDO_DRIVER_FN void rondo_move_quantise(const struct rondo_reduction *r, int quantisation,
+                                         void *packed, void *dst, const void *local,
+                                         const void *incoming, uint64_t count);
+
+// dst[i] = value i of `packed`.
+RONDO_DRIVER_FN void rondo_move_dequantise(int quantisation, void *dst, const void *packed,
+                                           uint64_t count);
+
 #endif // RONDO_DAEMON_CORE_MOVE_H

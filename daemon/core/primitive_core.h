@@ -156,6 +156,8 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
   if (v->rest) // all chunks of a loop from the first on, or chunks of the same size
     v->message_bytes +=
         rondo_geometry_chunks(g, c->state.loop, 0, v->rest).count * c->fixed.elem_bytes;
+  if (v->op->primitive & RONDO_PRIM_QUANTISED)
+    v->message_bytes = rondo_quantised_bytes(v->count);
 }
 
 // Receive buffers of at least this size do not stay in the caches until they are complete.
@@ -252,9 +254,30 @@ RONDO_FN void rondo_piece_move(const struct rondo_task_context *c, const struct 
   }
 }
 
+// Computes the piece of an op with quantised messages, which has one piece.
+RONDO_FN void rondo_chunk_move_quantised(const struct rondo_task_context *c,
+                                         const struct rondo_chunk_view *v, void *payload) {
+  const unsigned moves = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE;
+  const int quantisation = RONDO_PRIM_QUANTISATION(v->op->primitive);
+  void *dst = v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
+  if ((v->op->primitive & moves) != RONDO_PRIM_RECV) {
+    rondo_move_quantise(&c->fixed.reduction, quantisation, payload, dst, v->local, v->incoming,
+                        v->count);
+    return;
+  }
+  if (payload)
+    rondo_move_copy(payload, NULL, v->incoming, v->message_bytes);
+  if (dst)
+    rondo_move_dequantise(quantisation, dst, v->incoming, v->count);
+}
+
 // Computes all pieces. Those of a message follow each other without gaps.
 RONDO_FN void rondo_chunk_move(const struct rondo_task_context *c, struct rondo_chunk_view *v,
                                void *payload) {
+  if (v->op->primitive & RONDO_PRIM_QUANTISED) {
+    rondo_chunk_move_quantised(c, v, payload);
+    return;
+  }
   rondo_piece_move(c, v, payload);
   for (uint64_t at = v->bytes; v->rest; at = v->bytes) {
     payload = payload ? (char *)payload + at : NULL;

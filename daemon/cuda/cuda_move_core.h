@@ -22,6 +22,8 @@
 #include "base/platform.h"
 #include "daemon/core/convert_core.h"
 #include "daemon/core/move.h"
+#include "daemon/core/quantise_core.h"
+#include "daemon/plan/geometry_core.h"
 #include <rondo/types.h>
 
 #define RONDO_VECTOR_BYTES 16u
@@ -46,7 +48,11 @@ enum rondo_mover_kind {
   RONDO_MOVER_COPY = 1,   // `count` bytes of `local`
   RONDO_MOVER_MAP = 2,    // scaled and divided elements of `local`
   RONDO_MOVER_REDUCE = 3, // `incoming` with elements of `local`
-  RONDO_MOVER_STATE = 4   // `count` bytes of a block's state, in words of 16 or 4 bytes
+  RONDO_MOVER_STATE = 4,  // `count` bytes of a block's state, in words of 16 or 4 bytes
+  // `count` elements of `local`, with those of the message `incoming`, to the message `dst`; and
+  // what that stands for to `second`
+  RONDO_MOVER_QUANTISE = 5,
+  RONDO_MOVER_DEQUANTISE = 6 // `count` elements of the message `local`
 };
 
 struct rondo_mover_op {
@@ -55,7 +61,8 @@ struct rondo_mover_op {
   uint8_t dtype, base;   // as in struct rondo_reduction
   uint8_t scale, divide; // 1: multiply before the reduction; divide after it
   uint8_t reduces;       // 0: `incoming` is not read
-  uint8_t reserved[7];
+  uint8_t quantisation;  // enum rondo_quantisation
+  uint8_t reserved[6];
 };
 
 struct rondo_mover_command {
@@ -425,7 +432,7 @@ RONDO_FN bool rondo_mover_is_fast(const struct rondo_mover_op *op) {
 // The loops of one type.
 RONDO_FN void rondo_mover_reduce_typed(struct rondo_threads t, const struct rondo_mover_command *m,
                                        const struct rondo_mover_split *s, uint32_t dtype) {
-  const struct rondo_mover_op any = {0, 0, (uint8_t)dtype, 0, 0, 0, 1, {0}};
+  const struct rondo_mover_op any = {0, 0, (uint8_t)dtype, 0, 0, 0, 1, 0, {0}};
   struct rondo_mover_op op = any;
   if (m->op.scale) {
     op.scale = 1;
@@ -504,6 +511,85 @@ RONDO_FN void rondo_mover_copy(struct rondo_threads t, const struct rondo_mover_
   rondo_mover_edges(t, m, &s, 1);
 }
 
+// ------------------------------------------------------------------ messages --
+// A thread takes RONDO_QUANTISED_ELEMS elements, which share a scale, at a time.
+
+RONDO_FN float rondo_mover_float(uint64_t address) {
+  return rondo_float_of_bits(address % sizeof(float) ? (uint32_t)rondo_element_load(address, 4)
+                                                     : *(const uint32_t *)(uintptr_t)address);
+}
+
+RONDO_FN void rondo_mover_put_float(uint64_t address, float value) {
+  const uint32_t bits = rondo_float_bits(value);
+  if (address % sizeof(float))
+    rondo_element_store(address, 4, bits);
+  else
+    *(uint32_t *)(uintptr_t)address = bits;
+}
+
+RONDO_FN float rondo_mover_dequantised(const struct rondo_mover_command *m, uint8_t code,
+                                       float scale) {
+  return m->op.quantisation == RONDO_QUANTISE_INT8 ? rondo_dequantise_int8(code, scale)
+                                                   : rondo_dequantise_float8_e4m3(code, scale);
+}
+
+// Element `i` of those from element `first` on, before it is quantised. `scale`: of the message.
+RONDO_FN float rondo_mover_sum(const struct rondo_mover_command *m, uint64_t first, uint32_t i,
+                               float scale) {
+  float value = rondo_mover_float(m->local + (first + i) * sizeof(float));
+  if (m->op.scale)
+    value = rondo_float_settle(value * RONDO_FACTOR_FLOAT(m->op.factor));
+  if (!m->op.reduces)
+    return value;
+  const uint64_t codes = m->incoming + rondo_quantised_bytes(first) + RONDO_QUANTISED_SCALE_BYTES;
+  const uint8_t code = *(const uint8_t *)(uintptr_t)(codes + i);
+  return rondo_float_settle(rondo_mover_dequantised(m, code, scale) + value);
+}
+
+// The elements from `first` on that share a scale. The sums are computed twice: to find the scale,
+// and to be quantised. They lie nowhere in between, and each thread has many.
+RONDO_FN void rondo_mover_quantise_some(const struct rondo_mover_command *m, uint64_t first) {
+  const uint32_t n = (uint32_t)rondo_geometry_min(m->count - first, RONDO_QUANTISED_ELEMS);
+  const uint64_t at = rondo_quantised_bytes(first);
+  const float most_code = m->op.quantisation == RONDO_QUANTISE_INT8 ? 127.0f : 448.0f;
+  const float incoming_scale = m->op.reduces ? rondo_mover_float(m->incoming + at) : 0;
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const uint32_t size = rondo_quantise_magnitude(rondo_mover_sum(m, first, i, incoming_scale));
+    most = size > most ? size : most;
+  }
+  const float scale = rondo_quantise_scale(most, most_code);
+  const float inverse = 1.0f / scale;
+  rondo_mover_put_float(m->dst + at, scale);
+  for (uint32_t i = 0; i < n; i++) {
+    const float sum = rondo_mover_sum(m, first, i, incoming_scale);
+    const uint8_t code = m->op.quantisation == RONDO_QUANTISE_INT8
+                             ? rondo_quantise_int8(sum, inverse)
+                             : rondo_quantise_float8_e4m3(sum, inverse);
+    *(uint8_t *)(uintptr_t)(m->dst + at + RONDO_QUANTISED_SCALE_BYTES + i) = code;
+    if (m->second)
+      rondo_mover_put_float(m->second + (first + i) * sizeof(float),
+                            rondo_mover_dequantised(m, code, scale));
+  }
+}
+
+RONDO_FN void rondo_mover_quantise(struct rondo_threads t, const struct rondo_mover_command *m) {
+  const uint64_t step = (uint64_t)t.size * RONDO_QUANTISED_ELEMS;
+  for (uint64_t at = (uint64_t)t.rank * RONDO_QUANTISED_ELEMS; at < m->count; at += step)
+    rondo_mover_quantise_some(m, at);
+}
+
+RONDO_FN void rondo_mover_dequantise(struct rondo_threads t, const struct rondo_mover_command *m) {
+  for (uint64_t i = t.rank; i < m->count; i += t.size) {
+    const uint64_t first = i / RONDO_QUANTISED_ELEMS * RONDO_QUANTISED_ELEMS;
+    const uint64_t at = m->local + rondo_quantised_bytes(first);
+    const uint64_t code = at + RONDO_QUANTISED_SCALE_BYTES + (i - first);
+    rondo_mover_put_float(
+        m->dst + i * sizeof(float),
+        rondo_mover_dequantised(m, *(const uint8_t *)(uintptr_t)code, rondo_mover_float(at)));
+  }
+}
+
 // Copies a block's state between shared memory and its home: both at multiples of 4, mostly of 16.
 RONDO_FN void rondo_mover_state(struct rondo_threads t, const struct rondo_mover_command *m) {
   const uint64_t wide = (m->dst | m->local) % 16 ? 0 : m->count / 16;
@@ -521,6 +607,10 @@ RONDO_FN void rondo_mover_run(struct rondo_threads t, const struct rondo_mover_c
     rondo_mover_copy(t, m);
   else if (m->kind == RONDO_MOVER_STATE)
     rondo_mover_state(t, m);
+  else if (m->kind == RONDO_MOVER_QUANTISE)
+    rondo_mover_quantise(t, m);
+  else if (m->kind == RONDO_MOVER_DEQUANTISE)
+    rondo_mover_dequantise(t, m);
   else
     rondo_mover_reduce(t, m);
 }
@@ -534,9 +624,14 @@ RONDO_FN bool rondo_mover_is_congruent(uint64_t dst, uint64_t second) {
 
 RONDO_FN struct rondo_mover_command rondo_mover_command_copy(const void *dst, const void *src,
                                                              uint64_t bytes) {
-  struct rondo_mover_command m = {
-      (uint64_t)(uintptr_t)dst, 0, (uint64_t)(uintptr_t)src, 0, bytes, {0, 0, 0, 0, 0, 0, 0, {0}},
-      RONDO_MOVER_COPY,         0};
+  struct rondo_mover_command m = {(uint64_t)(uintptr_t)dst,
+                                  0,
+                                  (uint64_t)(uintptr_t)src,
+                                  0,
+                                  bytes,
+                                  {0, 0, 0, 0, 0, 0, 0, 0, {0}},
+                                  RONDO_MOVER_COPY,
+                                  0};
   return m;
 }
 
@@ -546,12 +641,32 @@ RONDO_FN struct rondo_mover_command rondo_mover_command_reduce(const struct rond
                                                                const void *incoming, uint64_t count,
                                                                int final) {
   struct rondo_mover_command m = rondo_mover_command_copy(dst, local, count);
-  struct rondo_mover_op op = {r->factor, r->divisor, r->dtype, r->base, r->scale, 0, 0, {0}};
+  struct rondo_mover_op op = {r->factor, r->divisor, r->dtype, r->base, r->scale, 0, 0, 0, {0}};
   op.divide = (uint8_t)(final && r->divide);
   op.reduces = incoming != NULL;
   m.incoming = (uint64_t)(uintptr_t)incoming;
   m.op = op;
   m.kind = incoming ? RONDO_MOVER_REDUCE : RONDO_MOVER_MAP;
+  return m;
+}
+
+// The arguments of rondo_move_quantise and rondo_move_dequantise.
+// NOLINTNEXTLINE(readability-function-size): each parameter is an operand
+RONDO_FN struct rondo_mover_command
+rondo_mover_command_quantise(const struct rondo_reduction *r, int quantisation, void *packed,
+                             void *dst, const void *local, const void *incoming, uint64_t count) {
+  struct rondo_mover_command m = rondo_mover_command_reduce(r, packed, local, incoming, count, 0);
+  m.second = (uint64_t)(uintptr_t)dst;
+  m.op.quantisation = (uint8_t)quantisation;
+  m.kind = RONDO_MOVER_QUANTISE;
+  return m;
+}
+
+RONDO_FN struct rondo_mover_command
+rondo_mover_command_dequantise(int quantisation, void *dst, const void *packed, uint64_t count) {
+  struct rondo_mover_command m = rondo_mover_command_copy(dst, packed, count);
+  m.op.quantisation = (uint8_t)quantisation;
+  m.kind = RONDO_MOVER_DEQUANTISE;
   return m;
 }
 

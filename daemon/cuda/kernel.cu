@@ -180,6 +180,23 @@ RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst
     movers_reduce(rondo_mover_command_reduce(r, dst, local, NULL, count, final), second);
 }
 
+RONDO_DRIVER_FN void rondo_move_quantise(const struct rondo_reduction *r, int quantisation,
+                                         void *packed, void *dst, const void *local,
+                                         const void *incoming, uint64_t count) {
+  if (count) {
+    command = rondo_mover_command_quantise(r, quantisation, packed, dst, local, incoming, count);
+    movers_run_command();
+  }
+}
+
+RONDO_DRIVER_FN void rondo_move_dequantise(int quantisation, void *dst, const void *packed,
+                                           uint64_t count) {
+  if (count) {
+    command = rondo_mover_command_dequantise(quantisation, dst, packed, count);
+    movers_run_command();
+  }
+}
+
 static __device__ __forceinline__ void mover_loop(void) {
   movers_meet(); // barrier: first command
   while (command.kind != RONDO_MOVER_END) {

@@ -8,6 +8,7 @@
 // was in the cache. Only the caller knows which case it is.
 #include "daemon/core/move.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #endif
 
 #include "daemon/host/move_host.h"
+#include "daemon/plan/geometry_core.h"
 
 // Cases without a kernel of their own run in pieces that stay in the L1 cache.
 #define RONDO_PIECE_BYTES 4096u
@@ -222,4 +224,38 @@ void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second, 
     rondo_move_copy(dst, second, local, bytes);
   else if (second)
     rondo_move_copy(second, NULL, dst, bytes);
+}
+
+// In pieces whose sums stay in the L1 cache.
+// NOLINTNEXTLINE(readability-function-size): as rondo_move_reduce
+void rondo_move_quantise(const struct rondo_reduction *r, int quantisation, void *packed, void *dst,
+                         const void *local, const void *incoming, uint64_t count) {
+  const struct rondo_move_table *t = table_get();
+  const uint64_t step = RONDO_PIECE_BYTES / sizeof(float);
+  static_assert(RONDO_PIECE_BYTES / sizeof(float) % RONDO_QUANTISED_ELEMS == 0,
+                "pieces share no scale");
+  const uint32_t environment = environment_enter();
+  for (uint64_t i = 0; i < count; i += step) {
+    unsigned char sums[RONDO_PIECE_BYTES];
+    const uint64_t at = rondo_quantised_bytes(i), n = rondo_geometry_min(count - i, step);
+    const void *values = (const char *)local + i * sizeof(float);
+    if (incoming) {
+      t->dequantise[quantisation - 1](sums, (const char *)incoming + at, n);
+      reduce_piece(r, sums, values, sums, n, 0);
+      values = sums;
+    } else if (r->scale) {
+      t->scale[r->dtype](sums, values, values, n, r->factor);
+      values = sums;
+    }
+    t->quantise[quantisation - 1]((char *)packed + at, values, n);
+    if (dst)
+      t->dequantise[quantisation - 1]((char *)dst + i * sizeof(float), (char *)packed + at, n);
+  }
+  environment_leave(environment);
+}
+
+void rondo_move_dequantise(int quantisation, void *dst, const void *packed, uint64_t count) {
+  const uint32_t environment = environment_enter();
+  table_get()->dequantise[quantisation - 1](dst, packed, count);
+  environment_leave(environment);
 }

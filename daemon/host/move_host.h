@@ -21,11 +21,15 @@ enum rondo_move_level {
 typedef void rondo_move_kernel(void *dst, const void *local, const void *incoming, uint64_t count,
                                uint64_t argument);
 
+typedef void rondo_move_repack(void *dst, const void *src, uint64_t count);
+
 struct rondo_move_table {
   rondo_move_kernel *reduce[12][4];  // [dtype][base]: incoming base local
   rondo_move_kernel *scaled_sum[12]; // [dtype]: incoming + local * factor
   rondo_move_kernel *scale[12];      // [dtype]: local * factor
   rondo_move_kernel *divide[6];      // [integer dtype]: local / divisor
+  // [enum rondo_quantisation - 1]: floats to a message, and back
+  rondo_move_repack *quantise[2], *dequantise[2];
 };
 
 extern const struct rondo_move_table rondo_move_table_base;

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "daemon/core/convert_core.h"
+#include "daemon/core/quantise_core.h"
 #include "daemon/host/move_host.h"
+#include "daemon/plan/geometry_core.h"
 #if defined(__AVX2__) && defined(__F16C__)
 #include "daemon/host/move_lanes.h"
 #endif
@@ -136,6 +138,51 @@ RONDO_SMALL_KERNELS(e5m2, uint8_t, rondo_float_of_float8_e5m2, rondo_float8_e5m2
 
 #endif
 
+// ---- quantised messages ----
+
+typedef float unaligned_float __attribute__((aligned(1)));
+
+static uint32_t floats_most(const unaligned_float *values, uint64_t count) {
+  uint32_t most = 0;
+  _Pragma("omp simd reduction(max : most)") for (uint64_t i = 0; i < count; i++) {
+    const uint32_t magnitude = rondo_quantise_magnitude(values[i]);
+    most = magnitude > most ? magnitude : most;
+  }
+  return most;
+}
+
+#define RONDO_QUANTISE_KERNELS(tag, most_code)                                                     \
+  __attribute__((flatten)) static void tag##_quantise(void *dst, const void *src,                  \
+                                                      uint64_t count) {                            \
+    const unaligned_float *values = src;                                                           \
+    unsigned char *codes = dst;                                                                    \
+    for (uint64_t left = count, n; left; left -= n, values += n, codes += n) {                     \
+      n = rondo_geometry_min(left, RONDO_QUANTISED_ELEMS);                                         \
+      const float scale = rondo_quantise_scale(floats_most(values, n), most_code);                 \
+      const float inverse = 1.0f / scale;                                                          \
+      memcpy(codes, &scale, sizeof scale);                                                         \
+      codes += sizeof scale;                                                                       \
+      _Pragma("omp simd") for (uint64_t i = 0; i < n; i++) codes[i] =                              \
+          rondo_quantise_##tag(values[i], inverse);                                                \
+    }                                                                                              \
+  }                                                                                                \
+  __attribute__((flatten)) static void tag##_dequantise(void *dst, const void *src,                \
+                                                        uint64_t count) {                          \
+    unaligned_float *values = dst;                                                                 \
+    const unsigned char *codes = src;                                                              \
+    for (uint64_t left = count, n; left; left -= n, values += n, codes += n) {                     \
+      float scale;                                                                                 \
+      n = rondo_geometry_min(left, RONDO_QUANTISED_ELEMS);                                         \
+      memcpy(&scale, codes, sizeof scale);                                                         \
+      codes += sizeof scale;                                                                       \
+      _Pragma("omp simd") for (uint64_t i = 0; i < n; i++) values[i] =                             \
+          rondo_dequantise_##tag(codes[i], scale);                                                 \
+    }                                                                                              \
+  }
+
+RONDO_QUANTISE_KERNELS(int8, 127.0f)
+RONDO_QUANTISE_KERNELS(float8_e4m3, 448.0f)
+
 #define RONDO_INTEGER_ROW(sign, bits)                                                              \
   { i##bits##_sum, i##bits##_prod, sign##bits##_max, sign##bits##_min }
 #define RONDO_FLOATING_ROW(tag)                                                                    \
@@ -153,4 +200,6 @@ const struct rondo_move_table RONDO_MOVE_TABLE = {
     .scale = {i8_scale, i8_scale, i32_scale, i32_scale, i64_scale, i64_scale, f16_scale, f32_scale,
               f64_scale, bf16_scale, e4m3_scale, e5m2_scale},
     .divide = {s8_divide, u8_divide, s32_divide, u32_divide, s64_divide, u64_divide},
+    .quantise = {int8_quantise, float8_e4m3_quantise},
+    .dequantise = {int8_dequantise, float8_e4m3_dequantise},
 };

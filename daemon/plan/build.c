@@ -554,25 +554,34 @@ static bool request_is_valid(const struct rondo_plan_request *q) {
   uint32_t most = q->kind == RONDO_SEND_RECV ? 2 : RONDO_MAX_RANKS;
   return q->kind >= 0 && q->kind < RONDO_KIND_COUNT && q->algorithm >= 0 &&
          q->algorithm < RONDO_ALGORITHM_COUNT && q->nranks >= 1 && q->nranks <= most &&
+         q->quantisation >= 0 && q->quantisation < RONDO_QUANTISATION_COUNT &&
          q->rank < q->nranks && (!rondo_plan_is_rooted(q->kind) || q->root < q->nranks);
 }
 
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
   if (request == NULL || plan == NULL || !request_is_valid(request))
     return RONDO_ERR_INVALID;
-  if (!rondo_plan_exists(request->kind, request->algorithm, request->nranks))
+  if (!rondo_plan_exists(request->kind, request->algorithm, request->nranks) ||
+      (request->quantisation && !rondo_plan_can_quantise(request->kind, request->algorithm)))
     return RONDO_ERR_UNSUPPORTED;
   plan_builder *build = builders[request->algorithm][request->kind];
   memset(plan, 0, offsetof(struct rondo_plan, ops));
   plan->nranks = request->nranks;
-  plan->by_value = (uint32_t)rondo_plan_is_by_value(request->kind, request->algorithm);
+  plan->by_value =
+      request->quantisation || rondo_plan_is_by_value(request->kind, request->algorithm);
   plan->keeps_sums = request->keeps_sums && request->kind == RONDO_ALL_REDUCE &&
-                     request->algorithm == RONDO_ALGORITHM_RING;
+                     request->algorithm == RONDO_ALGORITHM_RING && !request->quantisation;
   plan->chunk_count = rondo_plan_chunk_count(request);
   if (request->nranks == 1)
     build = single_build;
   build(request, plan);
+  for (uint32_t i = 0; i < plan->op_count && request->nranks > 1; i++)
+    plan->ops[i].primitive |= (uint16_t)RONDO_PRIM_OF_QUANTISATION(request->quantisation);
   return RONDO_SUCCESS;
+}
+
+bool rondo_plan_can_quantise(int kind, int algorithm) {
+  return kind == RONDO_ALL_REDUCE && algorithm == RONDO_ALGORITHM_RING;
 }
 
 bool rondo_plan_splits(int kind, int algorithm) {

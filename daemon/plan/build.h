@@ -19,12 +19,13 @@ struct rondo_plan_request {
   // so that its slots can refer to all that it sends. Ranks need not agree on it.
   bool keeps_sums;
   const struct rondo_plan_topology *topology; // of the group; see plan_topology.h for null
+  int quantisation;                           // enum rondo_quantisation: of the messages
 };
 
 // Builds the plan of one rank. A group of one rank gets one COPY op, or none for a barrier. The
 // group of a send-recv is its two ranks, or one that sends to itself.
-// Returns 0, RONDO_ERR_INVALID (a field out of range) or RONDO_ERR_UNSUPPORTED (the
-// algorithm has no plan for that kind). `plan` is written only on success.
+// Returns 0, RONDO_ERR_INVALID (a field out of range) or RONDO_ERR_UNSUPPORTED (the algorithm has
+// no plan for that kind, or none with quantised messages). `plan` is written only on success.
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan);
 
 // The name of an algorithm, such as "ring", and back: RONDO_ALGORITHM_COUNT if none has that name.
@@ -33,6 +34,10 @@ int rondo_plan_algorithm_find(const char *name);
 
 // True if the algorithm has a plan for that kind and that many ranks.
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks);
+
+// True if the algorithm has a plan for that kind whose messages may be quantised: each rank adds to
+// what it receives, one rank finishes a chunk and sends it at once, and all others pass it on.
+bool rondo_plan_can_quantise(int kind, int algorithm);
 
 // The chunks of a loop: 1, or as many as ranks, as machines (with a ring between machines) or as
 // trees; and so many for each leader that a machine has. There are several if each rank has its

@@ -4,6 +4,7 @@
 
 #include "daemon/plan/build.h"
 #include "daemon/plan/cost_links.h"
+#include "daemon/plan/geometry_core.h"
 #include "daemon/plan/halving.h"
 #include "daemon/plan/two_level.h"
 
@@ -178,6 +179,10 @@ static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_ONE_SHOT] = one_shot_form,
     [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_form};
 
+uint64_t rondo_cost_message_bytes(const struct rondo_cost_query *q) {
+  return q->quantisation ? rondo_quantised_bytes(q->bytes / sizeof(float)) : q->bytes;
+}
+
 static uint32_t query_machines(const struct rondo_cost_query *q) {
   return q->machines ? q->machines : 1;
 }
@@ -226,7 +231,8 @@ static void level_add(struct levels *levels, const struct rondo_cost_query *q, i
                       const struct rondo_cost_parts *parts) {
   uint32_t count = parts->lanes * parts->chunks;
   struct level *level = &levels->of[levels->count++];
-  struct level l = {*q, algorithm, *parts, {.bytes = divide_up(q->bytes, count)}};
+  struct level l = {
+      *q, algorithm, *parts, {.bytes = divide_up(rondo_cost_message_bytes(q), count)}};
   if (q->nranks > 1)
     forms[algorithm](q->kind, q->nranks, &l.form);
   l.form.hops += parts_wait(parts) * l.form.steps;
@@ -360,7 +366,8 @@ static void levels_make(const struct rondo_cost_query *q, int algorithm, struct 
   levels->count = 0;
   levels->loops = 1;
   levels->overlap = false;
-  if (q->nranks == 0 || !rondo_plan_exists(q->kind, algorithm, q->nranks))
+  if (q->nranks == 0 || !rondo_plan_exists(q->kind, algorithm, q->nranks) ||
+      (q->quantisation && !rondo_plan_can_quantise(q->kind, algorithm)))
     return;
   if (forms[algorithm])
     level_add(levels, q, algorithm, &whole);

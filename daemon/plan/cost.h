@@ -118,10 +118,14 @@ struct rondo_cost_query {
   int inner;        // enum rondo_cost_link: the slowest inside a machine, if there are several
   uint32_t leaders; // of a machine, each with a port of its own; 0: 1
   bool scattered;   // the ranks of a machine do not follow each other
+  int quantisation; // enum rondo_quantisation: of the messages
 };
 
-// Sets all but kind, nranks and bytes from the topology of the group: the least cores of any
-// machine. A null topology: threads of one process, which share as many cores as the model's
+// The bytes that messages hold of all elements: those of the query, unless they are quantised.
+uint64_t rondo_cost_message_bytes(const struct rondo_cost_query *q);
+
+// Sets all but kind, nranks, bytes and quantisation from the topology of the group: the least cores
+// of any machine. A null topology: threads of one process, which share as many cores as the model's
 // machine has.
 void rondo_cost_query_place(struct rondo_cost_query *q, const struct rondo_plan_topology *topology);
 
@@ -137,11 +141,11 @@ struct rondo_plan_form {
   uint64_t scratch; // bytes of a rank, all loops together; of trees, the most of any rank
 };
 
-// Returns false if the algorithm has no plan for that kind and number of ranks, or is one over two
-// levels and the ranks are on one machine, or each on its own: then it sends what another one does.
-// Reads kind, nranks, bytes, machines, machine_ranks and leaders of the query. A group of one rank
-// sends nothing. With several leaders the hops are about right, and the connectors are those of
-// machines with equal numbers of ranks, and of root 0.
+// Returns false if the algorithm has no plan for that kind, number of ranks and quantisation, or is
+// one over two levels and the ranks are on one machine, or each on its own: then it sends what
+// another one does. Reads kind, nranks, bytes, machines, machine_ranks, leaders and quantisation of
+// the query. A group of one rank sends nothing. With several leaders the hops are about right, and
+// the connectors are those of machines with equal numbers of ranks, and of root 0.
 bool rondo_plan_form_of(const struct rondo_cost_query *q, int algorithm,
                         struct rondo_plan_form *form);
 

@@ -365,7 +365,8 @@ double rondo_cost_links_time(const struct rondo_cost_model *model, const struct 
                              int algorithm, const struct rondo_cost_parts *parts) {
   uint64_t most = RONDO_COST_LOOP_BYTES / rondo_plan_most_width(q->kind, algorithm, q->nranks);
   uint64_t chunks = (uint64_t)chunks_of(q, algorithm) * parts->lanes * parts->chunks;
-  uint64_t bytes = divide_up(q->bytes, chunks), loops = divide_up(bytes, most ? most : 1);
+  uint64_t bytes = divide_up(rondo_cost_message_bytes(q), chunks),
+           loops = divide_up(bytes, most ? most : 1);
   uint32_t machines = q->machines ? q->machines : 1;
   struct net x = {.inside = model->alone[machines > 1 ? q->inner : q->link],
                   .outside = model->alone[q->link],

@@ -139,6 +139,16 @@ RONDO_FN struct rondo_span rondo_geometry_chunks(const struct rondo_geometry *g,
   return span;
 }
 
+// A chunk in a quantised message: for each RONDO_QUANTISED_ELEMS of its elements, the last ones
+// aside, their scale, which is a float, and then a code of a byte for each. Nothing is aligned.
+#define RONDO_QUANTISED_ELEMS 256u
+#define RONDO_QUANTISED_SCALE_BYTES 4u
+
+RONDO_FN uint64_t rondo_quantised_bytes(uint64_t elems) {
+  uint64_t scales = (elems + RONDO_QUANTISED_ELEMS - 1) / RONDO_QUANTISED_ELEMS;
+  return elems + scales * RONDO_QUANTISED_SCALE_BYTES;
+}
+
 // The elements of one chunk.
 RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, uint64_t loop,
                                                 uint32_t k) {

@@ -41,9 +41,23 @@ enum rondo_primitive {
   // Of ops that send from scratch or receive into it, once: the chunks are in runs of
   // `chunk_stride`, a power of two below the width. Between two runs as many are left out.
   RONDO_PRIM_RUNS = 1024,
-  RONDO_PRIM_MIRROR = 2048 // of a COPY from scratch: chunks are in descending order there, from
-                           // `scratch_first` on
+  RONDO_PRIM_MIRROR = 2048, // of a COPY from scratch: chunks are in descending order there, from
+                            // `scratch_first` on
+  // The messages of the op hold float32 elements as codes of int8 or float8 e4m3 with scales
+  // (daemon/core/quantise_core.h). A value that is computed is quantised once, when it is sent;
+  // COPY then puts what the codes stand for into the receive buffer. A value that was received is
+  // passed on as it came.
+  RONDO_PRIM_INT8 = 4096,
+  RONDO_PRIM_FLOAT8_E4M3 = 8192
 };
+
+#define RONDO_PRIM_QUANTISED (RONDO_PRIM_INT8 | RONDO_PRIM_FLOAT8_E4M3)
+// Between a primitive and enum rondo_quantisation.
+#define RONDO_PRIM_OF_QUANTISATION(quantisation) ((quantisation) << 12)
+#define RONDO_PRIM_QUANTISATION(primitive) ((primitive) >> 12 & 3)
+static_assert(RONDO_PRIM_OF_QUANTISATION(RONDO_QUANTISE_INT8) == RONDO_PRIM_INT8 &&
+                  RONDO_PRIM_OF_QUANTISATION(RONDO_QUANTISE_FLOAT8_E4M3) == RONDO_PRIM_FLOAT8_E4M3,
+              "see there");
 
 #define RONDO_PRIM_SCRATCH (RONDO_PRIM_IN_SCRATCH | RONDO_PRIM_OUT_SCRATCH)
 

@@ -17,6 +17,7 @@ struct symbol {
   uint64_t loop;
   uint32_t chunk;
   bool finished;  // FINAL was applied
+  bool quantised; // it is what a message holds
   uint64_t order; // in which the contributions were reduced: equal for equal bits
   uint64_t *from; // set_words of the machine; a bit for each rank
 };
@@ -40,6 +41,7 @@ struct reference {
 struct slot {
   struct symbol *symbols; // those chunks of the message that are followed
   uint32_t width;         // chunks of the message
+  int quantisation;       // enum rondo_quantisation
   uint32_t first, count;  // followed: from chunk `first` of the message on
   uint64_t loop;          // of the sender
   uint32_t reference;     // index into the sender's references, or RONDO_PLAN_NOWHERE
@@ -143,6 +145,9 @@ static uint64_t order_of_rank(uint32_t rank) { return order_mix(rank + UINT64_C(
 // No reduction depends on which of its two operands comes first (docs/numerics.md), so their order
 // does not count; how sums are nested does.
 static uint64_t order_of_reduction(uint64_t a, uint64_t b) { return order_mix(a + b); }
+
+// Quantising changes bits, also of what a message has held before: its scale may be another one.
+static uint64_t order_of_quantising(uint64_t a) { return order_mix(~a); }
 
 // ------------------------------------------------------------------- buffers ---
 
@@ -411,6 +416,7 @@ static bool local_reduce(const struct machine *m, struct step *step) {
   for (uint32_t i = 0; i < m->set_words; i++)
     value->from[i] |= local->from[i];
   value->order = order_of_reduction(value->order, local->order);
+  value->quantised = false;
   return true;
 }
 
@@ -427,6 +433,10 @@ static bool slot_take(const struct machine *m, struct step *step) {
   bool is_kept = m->what->plans[recv->from].first_pass || slot->loop == sender->loop;
   if (slot->reference != RONDO_PLAN_NOWHERE && is_kept)
     sender->references[slot->reference].taken_at = me->clock[step->at.rank];
+  if (slot->quantisation != RONDO_PRIM_QUANTISATION(step->op->primitive))
+    return rondo_plan_verify_fault(
+        m->report, step->at, "takes a message as quantisation %d that is quantisation %d",
+        RONDO_PRIM_QUANTISATION(step->op->primitive), slot->quantisation);
   return slot->width == step->op->width ||
          rondo_plan_verify_fault(m->report, step->at, "takes %u chunks of a message of %u",
                                  step->op->width, slot->width);
@@ -455,6 +465,7 @@ static bool value_compute(const struct machine *m, struct step *step) {
     symbol_copy(m, &step->value, local);
   else
     return false;
+  step->value.quantised &= step->recv != NULL;
   if ((step->op->primitive & RONDO_PRIM_REDUCE) && !local_reduce(m, step))
     return false;
   if (!(step->op->primitive & RONDO_PRIM_FINAL))
@@ -613,6 +624,7 @@ static bool slot_put(const struct machine *m, struct step *step, uint32_t first,
   for (uint32_t i = 0; i < count; i++)
     slot->symbols[i].from = (uint64_t *)(slot->symbols + count) + i * (size_t)m->set_words;
   slot->width = step->op->width;
+  slot->quantisation = RONDO_PRIM_QUANTISATION(step->op->primitive);
   slot->first = first;
   slot->count = count;
   slot->loop = me->loop;
@@ -743,10 +755,19 @@ static bool passed_check(const struct machine *m, const struct step *step) {
   return rondo_plan_verify_fault(m->report, step->at, "passes on chunk %u", step->value.chunk);
 }
 
+// Quantises a value that is sent and was computed here.
+static void value_quantise(struct step *step) {
+  if (step->send == NULL || !(step->op->primitive & RONDO_PRIM_QUANTISED) || step->value.quantised)
+    return;
+  step->value.order = order_of_quantising(step->value.order);
+  step->value.quantised = true;
+}
+
 // Executes the op for the chunk of the step.
 static bool chunk_step(const struct machine *m, struct step *step) {
   if (!value_compute(m, step) || !passed_check(m, step))
     return false;
+  value_quantise(step);
   bool to_scratch = step->op->primitive & RONDO_PRIM_OUT_SCRATCH;
   if ((step->op->primitive & RONDO_PRIM_COPY) &&
       !(to_scratch ? scratch_write(m, step) : output_write(m, step)))

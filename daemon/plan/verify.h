@@ -14,6 +14,8 @@
 //     null are not accessed.
 //   - All ranks of an all-reduce get the same bits: every rank's result was reduced in the same
 //     order, except that the two operands of a reduction may change places.
+//     A chunk that is quantised, once more or in one place alone, has other bits.
+//   - A message is taken with the quantisation that it was sent with.
 //   - For a barrier instead: no rank ends a loop before it knows, directly or through others, that
 //     all ranks have begun the loop.
 //   - In place, no chunk of the input is read after the result has overwritten it.

@@ -9,7 +9,7 @@
 enum {
   PRIM_ALL = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_SEND |
              RONDO_PRIM_FINAL | RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE | RONDO_PRIM_RESULT |
-             RONDO_PRIM_SCRATCH | RONDO_PRIM_RUNS | RONDO_PRIM_MIRROR,
+             RONDO_PRIM_SCRATCH | RONDO_PRIM_RUNS | RONDO_PRIM_MIRROR | RONDO_PRIM_QUANTISED,
   PRIM_ADDS = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY
 };
 
@@ -97,6 +97,24 @@ static const char *order_fault(int kind, const struct rondo_plan_op *op) {
   return NULL;
 }
 
+// What is wrong with the messages of an op if they are quantised, or null.
+static const char *quantisation_fault(int kind, const struct rondo_plan *plan,
+                                      const struct rondo_plan_op *op) {
+  const unsigned messages = RONDO_PRIM_RECV | RONDO_PRIM_SEND;
+  unsigned quantised = op->primitive & RONDO_PRIM_QUANTISED;
+  if (!quantised)
+    return NULL;
+  if (quantised == RONDO_PRIM_QUANTISED)
+    return "has two quantisations";
+  if (kind != RONDO_ALL_REDUCE || !(op->primitive & messages))
+    return "is quantised, and has no message of an all-reduce";
+  if (op->width != 1 || (op->primitive & RONDO_PRIM_SCRATCH))
+    return "is quantised, and has several chunks or scratch";
+  if (!(op->primitive & RONDO_PRIM_SEND) && (op->primitive & RONDO_PRIM_REDUCE))
+    return "is quantised, and adds what it does not send";
+  return plan->by_value ? NULL : "is quantised, and may send references";
+}
+
 // What is wrong with an op's primitive for this kind, or null.
 static const char *primitive_fault(int kind, unsigned primitive) {
   bool recv = primitive & RONDO_PRIM_RECV, reduce = primitive & RONDO_PRIM_REDUCE;
@@ -147,6 +165,8 @@ static const char *op_fault(int kind, const struct rondo_plan *plan,
   const char *fault = order_fault(kind, op);
   if (fault == NULL)
     fault = primitive_fault(kind, op->primitive);
+  if (fault == NULL)
+    fault = quantisation_fault(kind, plan, op);
   if (fault == NULL)
     fault = peer_fault(op, op->primitive & RONDO_PRIM_SEND, op->send_peer, plan->send.count);
   if (fault == NULL)

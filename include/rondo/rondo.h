@@ -373,9 +373,10 @@ struct rondo_collective_desc {
   // that the member receives from it.
   const uint64_t *send_counts, *send_displacements;
   const uint64_t *recv_counts, *recv_displacements;
+  uint32_t quantisation; // enum rondo_quantisation; default RONDO_QUANTISE_NONE
 };
 
-#define RONDO_COLLECTIVE_DESC_VERSION 1u
+#define RONDO_COLLECTIVE_DESC_VERSION 2u
 
 // These functions cannot fail; rondo_register checks the descriptor.
 struct rondo_collective_desc rondo_all_reduce(uint64_t id, uint64_t count, int dtype, int redop);
@@ -416,6 +417,13 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // max_collectives and has one more receive buffer; its runs do not overlap. docs/elastic.md has the
 // rules.
 //
+// With RONDO_QUANTISE_INT8 or RONDO_QUANTISE_FLOAT8_E4M3 in `quantisation`, an all-reduce of
+// float32 by sum or average sends about a quarter of the bytes: each message holds codes of 8 bits,
+// and each rank adds to them in float32. The result is inexact, but has the same bits on all
+// members, and a repeat gives the same bits again. An infinity becomes NaN. The plan is always a
+// ring. A group of one rank sends nothing, so its result is exact. docs/numerics.md bounds the
+// error.
+//
 // After rondo_deregister the id may be registered again. The n-th registration of an id on one rank
 // matches the n-th registration of that id on the others.
 // Returns RONDO_SUCCESS;
@@ -425,7 +433,8 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // for
 //   processes that are too slow to take them; try again later;
 // RONDO_ERR_NO_MEMORY: memory or connector_bytes is used up;
-// RONDO_ERR_UNSUPPORTED: RONDO_ON_LOSS_RETRY is not for this kind or backend;
+// RONDO_ERR_UNSUPPORTED: RONDO_ON_LOSS_RETRY is not for this kind or backend, or `quantisation` not
+//   for this kind, type, reduction or forced algorithm;
 // RONDO_ERR_SYSTEM: the system gives no thread for RONDO_ON_LOSS_RETRY;
 // RONDO_ERR_UNKNOWN: also if the group does not exist.
 int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,

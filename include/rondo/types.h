@@ -82,6 +82,15 @@ enum rondo_on_loss {
   RONDO_ON_LOSS_COUNT = 2
 };
 
+// What stands for a float32 element while an all-reduce sends it. 256 elements, or what is left of
+// a chunk, share a scale, so 260 bytes travel where 1,024 would. docs/numerics.md has the error.
+enum rondo_quantisation {
+  RONDO_QUANTISE_NONE = 0, // the element itself
+  RONDO_QUANTISE_INT8 = 1,
+  RONDO_QUANTISE_FLOAT8_E4M3 = 2,
+  RONDO_QUANTISATION_COUNT = 3
+};
+
 enum rondo_backend {
   RONDO_BACKEND_HOST = 0, // the CPU: worker threads of this process
   RONDO_BACKEND_CUDA = 1  // a CUDA device; several ranks may share one
@@ -111,11 +120,12 @@ enum rondo_budget_policy {
 // Returns the bytes of one element; 0 if `dtype` is no element type.
 size_t rondo_dtype_bytes(int dtype);
 
-// Return lower-case names, such as "float32", "premul_sum" and "all_reduce"; "unknown" for any
-// other number. Never null.
+// Return lower-case names, such as "float32", "premul_sum", "all_reduce" and "none"; "unknown" for
+// any other number. Never null.
 const char *rondo_dtype_name(int dtype);
 const char *rondo_redop_name(int redop);
 const char *rondo_kind_name(int kind);
+const char *rondo_quantisation_name(int quantisation);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

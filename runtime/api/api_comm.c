@@ -89,10 +89,10 @@ static int call_check(const struct rondo_comm_end *end, const struct rondo_colle
       what->version != RONDO_COLLECTIVE_DESC_VERSION)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "comm_call: a null argument, or a descriptor of another version");
-  if (what->id || what->group.handle || what->priority || what->on_loss)
+  if (what->id || what->group.handle || what->priority || what->on_loss || what->quantisation)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "comm_call: key %llu: id, group, priority and on_loss belong to the "
-                            "communicator and must be 0 in the descriptor",
+                            "comm_call: key %llu: id, group, priority, on_loss and quantisation "
+                            "belong to a registration and must be 0 in the descriptor",
                             (unsigned long long)end->key);
   if (what->kind < 0 || what->kind >= RONDO_KIND_COUNT || !rondo_dtype_bytes(what->dtype) ||
       what->redop < 0 || what->redop >= RONDO_REDOP_COUNT)

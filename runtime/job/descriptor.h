@@ -15,10 +15,11 @@ struct rondo_descriptor {
   uint32_t first_rank, last_rank; // of the group, for texts
   uint32_t blocks, chunk_elems, slot_count;
   uint32_t first_sequence;
-  uint16_t algorithm; // enum rondo_algorithm
-  uint8_t has_counts; // 1: an all-to-all-v with the same counts in each run
-  uint8_t on_loss;    // enum rondo_on_loss
-  uint64_t topology;  // its digest (daemon/plan/plan_topology.h)
+  uint8_t algorithm;    // enum rondo_algorithm
+  uint8_t quantisation; // enum rondo_quantisation
+  uint8_t has_counts;   // 1: an all-to-all-v with the same counts in each run
+  uint8_t on_loss;      // enum rondo_on_loss
+  uint64_t topology;    // its digest (daemon/plan/plan_topology.h)
 };
 
 // True if the plan is known. Before that, algorithm, chunk_elems, slot_count and topology are 0.

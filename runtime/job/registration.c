@@ -42,7 +42,8 @@ struct rondo_descriptor rondo_registration_descriptor(const struct rondo_registr
       .chunk_elems = has_plan ? r->shape.chunk_elems : 0,
       .slot_count = has_plan ? r->shape.slot_count : 0,
       .first_sequence = r->shape.first_sequence,
-      .algorithm = (uint16_t)(has_plan ? r->shape.algorithm : 0),
+      .algorithm = (uint8_t)(has_plan ? r->shape.algorithm : 0),
+      .quantisation = (uint8_t)r->desc->quantisation,
       .on_loss = (uint8_t)r->desc->on_loss,
       .has_counts = r->desc->kind == RONDO_ALL_TO_ALL_V && r->desc->send_counts != NULL,
       .topology = has_plan ? rondo_plan_topology_digest(r->shape.topology) : 0};

@@ -173,11 +173,21 @@ static int desc_check(const struct rondo_collective_desc *d) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: the descriptor is null or of another version");
   if (d->kind < 0 || d->kind >= RONDO_KIND_COUNT || !rondo_dtype_bytes(d->dtype) || d->redop < 0 ||
-      d->redop >= RONDO_REDOP_COUNT || d->on_loss >= RONDO_ON_LOSS_COUNT)
-    return RONDO_LOG_REFUSE(
-        RONDO_ERR_INVALID,
-        "register: id %llu: kind %d, type %d, reduction %d or on_loss %u does not exist",
-        (unsigned long long)d->id, d->kind, d->dtype, d->redop, d->on_loss);
+      d->redop >= RONDO_REDOP_COUNT || d->on_loss >= RONDO_ON_LOSS_COUNT ||
+      d->quantisation >= RONDO_QUANTISATION_COUNT)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "register: id %llu: kind %d, type %d, reduction %d, on_loss %u or "
+                            "quantisation %u does not exist",
+                            (unsigned long long)d->id, d->kind, d->dtype, d->redop, d->on_loss,
+                            d->quantisation);
+  bool can_quantise = d->kind == RONDO_ALL_REDUCE && d->dtype == RONDO_FLOAT32 &&
+                      (d->redop == RONDO_SUM || d->redop == RONDO_AVG);
+  if (d->quantisation && !can_quantise)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED,
+                            "register: id %llu: quantised messages are for an all-reduce of "
+                            "float32 by sum or average, not for %s of %s by %s",
+                            (unsigned long long)d->id, rondo_kind_name(d->kind),
+                            rondo_dtype_name(d->dtype), rondo_redop_name(d->redop));
   if (!rondo_plan_reduces(d->kind) && d->redop != RONDO_SUM)
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID, "register: id %llu: %s does not reduce: its reduction must be RONDO_SUM",
@@ -190,6 +200,18 @@ static int desc_check(const struct rondo_collective_desc *d) {
                             "register: id %llu: priority %d or scalar %g out of range",
                             (unsigned long long)d->id, d->priority, d->scalar);
   return RONDO_SUCCESS;
+}
+
+// Refuses quantised messages where an algorithm is forced that cannot have them.
+static int forced_check(const struct rondo_rank *rank, const struct rondo_collective_desc *d) {
+  uint8_t forced =
+      rondo_forced_find(&rank->forced, d->kind, d->count * rondo_dtype_bytes(d->dtype));
+  if (!d->quantisation || !forced || rondo_plan_can_quantise(d->kind, forced - 1))
+    return RONDO_SUCCESS;
+  return RONDO_LOG_REFUSE(
+      RONDO_ERR_UNSUPPORTED,
+      "register: id %llu: RONDO_ALGO forces %s, which has no quantised messages",
+      (unsigned long long)d->id, rondo_plan_algorithm_name(forced - 1));
 }
 
 static void coll_set_list(struct rondo_coll *coll, const struct rondo_member_list *list) {
@@ -475,9 +497,9 @@ static void context_fill(const struct rondo_coll *coll, uint32_t block,
 static int coll_build_plan(struct rondo_coll *coll) {
   struct rondo_registration *r = &coll->registration;
   struct rondo_plan plan;
-  struct rondo_plan_request request = {coll->desc.kind,  r->shape.algorithm, r->position,
-                                       r->nranks,        coll->desc.root,    r->shape.keeps_sums,
-                                       r->shape.topology};
+  struct rondo_plan_request request = {coll->desc.kind,   r->shape.algorithm,   r->position,
+                                       r->nranks,         coll->desc.root,      r->shape.keeps_sums,
+                                       r->shape.topology, r->shape.quantisation};
   int status = rondo_plan_build(&request, &plan);
   if (status != RONDO_SUCCESS)
     return status == RONDO_ERR_UNSUPPORTED ? RONDO_ERR_UNSUPPORTED : RONDO_ERR_INTERNAL;
@@ -777,6 +799,8 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
                         struct rondo_collective *handle) {
   const struct rondo_collective_desc *desc = request->desc;
   int status = desc_check(desc);
+  if (status == RONDO_SUCCESS)
+    status = forced_check(rank, desc);
   if (status == RONDO_SUCCESS)
     status = mesh_check_room(rank);
   if (status != RONDO_SUCCESS)

@@ -22,6 +22,7 @@ struct rondo_shape {
   uint32_t reference_bytes;
   uint32_t scaled;                            // 1: this reduction multiplies inputs before sending
   bool keeps_sums;                            // see struct rondo_plan_request
+  int quantisation;                           // enum rondo_quantisation: of the messages
   const struct rondo_plan_topology *topology; // of the members, or null; the job owns it
   // A connector gets payload memory if those of the job then take at most this in its process. Else
   // ranks lend it (rondo_shape_lent). 0: ranks lend none.

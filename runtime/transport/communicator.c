@@ -41,6 +41,7 @@ static struct rondo_plan_choice shape_choose(const struct rondo_collective_desc 
   query.kind = desc->kind;
   query.nranks = nranks;
   query.bytes = desc->count * rondo_dtype_bytes(desc->dtype);
+  query.quantisation = (int)desc->quantisation;
   uint8_t forced = limits->algorithms[desc->kind];
   if (forced)
     return (struct rondo_plan_choice){forced - 1, RONDO_PLAN_RULE_FORCED, 0};
@@ -71,6 +72,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
   shape.root = desc->root;
   shape.count = desc->count;
+  shape.quantisation = (int)desc->quantisation;
   struct rondo_plan_choice choice = shape_choose(desc, nranks, limits);
   shape.algorithm = choice.algorithm;
   shape.rule = choice.rule;
@@ -80,7 +82,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.slot_count =
       or_default(limits->slot_count, rondo_plan_slots(desc->kind, shape.algorithm, nranks));
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
-  if (rondo_plan_is_by_value(desc->kind, shape.algorithm))
+  if (shape.quantisation || rondo_plan_is_by_value(desc->kind, shape.algorithm))
     shape.reference_bytes = RONDO_REFERENCES_NONE;
   shape.first_sequence = limits->first_sequence;
   shape.is_mapped = limits->is_mapped;
@@ -97,7 +99,8 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   chunk_bytes = chunk_bytes < ALIGN_BYTES ? ALIGN_BYTES : chunk_bytes;
   shape.keeps_sums = limits->shares_memory && desc->kind == RONDO_ALL_REDUCE && nranks > 2 &&
                      shape.algorithm == RONDO_ALGORITHM_RING && !shape.scaled &&
-                     bytes <= KEPT_SUMS_BYTES && chunk_bytes >= shape.reference_bytes;
+                     !shape.quantisation && bytes <= KEPT_SUMS_BYTES &&
+                     chunk_bytes >= shape.reference_bytes;
   if (shape.keeps_sums && !limits->reference_bytes)
     shape.reference_bytes = RONDO_CONNECTOR_INLINE_BYTES + 1;
   if (desc->kind == RONDO_ALL_TO_ALL_V) {
@@ -255,6 +258,8 @@ static uint64_t shape_message_bytes(const struct rondo_shape *s, uint32_t width)
   uint64_t most_bytes = s->count * rondo_dtype_bytes(s->dtype);
   if (s->kind == RONDO_ALL_TO_ALL_V)
     return chunk_bytes;
+  if (s->quantisation)
+    return rondo_quantised_bytes(rondo_geometry_min(s->chunk_elems, s->count));
   if (!rondo_plan_splits(s->kind, s->algorithm))
     most_bytes *= width;
   return width * chunk_bytes < most_bytes ? width * chunk_bytes : most_bytes;
@@ -305,8 +310,8 @@ uint64_t rondo_shape_scratch_bytes(const struct rondo_shape *shape, const struct
 static uint64_t link_needed_bytes(const struct rondo_communicator *comm,
                                   const struct rondo_link *link, unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
-  struct rondo_plan_request request = {s->kind, s->algorithm,  link->from, s->nranks,
-                                       s->root, s->keeps_sums, s->topology};
+  struct rondo_plan_request request = {s->kind, s->algorithm,  link->from,  s->nranks,
+                                       s->root, s->keeps_sums, s->topology, s->quantisation};
   struct rondo_plan plan;
   uint64_t most_bytes = 0;
   if (rondo_plan_build(&request, &plan) != RONDO_SUCCESS)

@@ -61,6 +61,18 @@ void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second, 
   rondo_move_copy(dst, second, local, count * sizeof(float));
 }
 
+// NOLINTNEXTLINE(readability-function-size): each parameter is an operand
+void rondo_move_quantise(const struct rondo_reduction *r, int quantisation, void *packed, void *dst,
+                         const void *local, const void *incoming, uint64_t count) {
+  (void)quantisation;
+  rondo_move_reduce(r, packed, dst, local, incoming, count, 0);
+}
+
+void rondo_move_dequantise(int quantisation, void *dst, const void *packed, uint64_t count) {
+  (void)quantisation;
+  rondo_move_copy(dst, NULL, packed, count * sizeof(float));
+}
+
 // ------------------------------------------------------------------- messages ---
 
 static uint32_t class_of(const struct rondo_schedule_machine *m, const struct rondo_connector *c) {

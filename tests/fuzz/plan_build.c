@@ -59,7 +59,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   };
   r.rank = (uint32_t)rondo_fuzz_take(&in, 2) % (r.nranks + 1);
   r.root = (uint32_t)rondo_fuzz_take(&in, 2) % (r.nranks + 1);
-  r.keeps_sums = rondo_fuzz_take(&in, 1) & 1;
+  int flags = (int)rondo_fuzz_take(&in, 1);
+  r.keeps_sums = flags & 1;
+  r.quantisation = (flags >> 1) % (RONDO_QUANTISATION_COUNT + 1);
   struct rondo_plan plan, untouched;
   memset(&plan, 0xa5, sizeof plan);
   memset(&untouched, 0xa5, sizeof untouched);

@@ -95,3 +95,17 @@ void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second, 
   else if (count)
     issue_both(rondo_mover_command_reduce(r, dst, local, NULL, count, final), second);
 }
+
+// NOLINTNEXTLINE(readability-function-size): as declared
+void rondo_move_quantise(const struct rondo_reduction *r, int quantisation, void *packed, void *dst,
+                         const void *local, const void *incoming, uint64_t count) {
+  const struct rondo_mover_command m =
+      rondo_mover_command_quantise(r, quantisation, packed, dst, local, incoming, count);
+  issue(&m);
+}
+
+void rondo_move_dequantise(int quantisation, void *dst, const void *packed, uint64_t count) {
+  const struct rondo_mover_command m =
+      rondo_mover_command_dequantise(quantisation, dst, packed, count);
+  issue(&m);
+}

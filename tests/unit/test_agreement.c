@@ -843,8 +843,9 @@ static void invalid_messages_change_nothing(void **state) {
   REFUSED(h->descriptor.dtype = 99);
   REFUSED(h->descriptor.has_counts = 1); // not an all-to-all-v
   REFUSED(h->descriptor.on_loss = RONDO_ON_LOSS_COUNT);
-  REFUSED(h->descriptor.algorithm = UINT16_MAX);
+  REFUSED(h->descriptor.algorithm = UINT8_MAX);
   REFUSED(h->descriptor.algorithm = RONDO_ALGORITHM_COUNT);
+  REFUSED(h->descriptor.quantisation = RONDO_QUANTISATION_COUNT);
   REFUSED(h->descriptor.nranks = 2);
   REFUSED(h->descriptor.first_rank = 2);
   REFUSED(h->descriptor.blocks = 0);

@@ -357,7 +357,8 @@ static void loops_go_through_both_levels(void **state) {
 // Small all-reduces go between machines in log2 N hops, large ones with the least bytes.
 static void several_machines_are_chosen_two_levels(void **state) {
   (void)state;
-  struct rondo_cost_query q = {RONDO_ALL_REDUCE, 64, 8, RONDO_COST_NETWORK, 8, 8, 8, 0, 1, false};
+  struct rondo_cost_query q = {
+      RONDO_ALL_REDUCE, 64, 8, RONDO_COST_NETWORK, 8, 8, 8, 0, 1, false, 0};
   for (q.inner = RONDO_COST_THREAD; q.inner <= RONDO_COST_SHARED_MEMORY; q.inner++) {
     q.bytes = 8;
     assert_true(rondo_plan_doubles_between(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
@@ -422,7 +423,7 @@ static void the_choice_is_the_least_of_the_candidates(void **state) {
         for (int link = 0; link < RONDO_COST_LINKS; link++)
           choice_check(&(struct rondo_cost_query){kind, n, bytes, link,
                                                   link == RONDO_COST_NETWORK ? n / 2 : 1,
-                                                  n % 2 ? 2 : n, 0, 0, 1, n % 3 == 0});
+                                                  n % 2 ? 2 : n, 0, 0, 1, n % 3 == 0, 0});
   struct rondo_cost_query q = query(8, 1100, 2);
   struct rondo_plan_choice choice = rondo_cost_choose(&measured, &q);
   assert_int_equal(choice.algorithm, RONDO_ALGORITHM_BINOMIAL);
@@ -442,12 +443,44 @@ static void the_rule_says_why(void **state) {
   assert_string_equal(rondo_plan_rule_name(RONDO_PLAN_RULE_FORCED), "forced");
 }
 
+// Only the ring has such plans, and its messages hold 260 bytes of 1,024.
+static void quantised_messages_count_as_what_they_hold(void **state) {
+  (void)state;
+  struct rondo_cost_query q = query(4, 1u << 20, 2);
+  struct rondo_plan_form plain, quantised;
+  assert_true(rondo_plan_form_of(&q, RONDO_ALGORITHM_RING, &plain));
+  double plain_ns = rondo_cost_predict(&rondo_cost_defaults, &q, RONDO_ALGORITHM_RING);
+  q.quantisation = RONDO_QUANTISE_INT8;
+  for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
+    bool is_ring = algorithm == RONDO_ALGORITHM_RING;
+    assert_int_equal(rondo_plan_form_of(&q, algorithm, &quantised), is_ring);
+    assert_int_equal(rondo_cost_is_candidate(&q, algorithm), is_ring);
+    assert_int_equal(rondo_cost_predict(&rondo_cost_defaults, &q, algorithm) > 0, is_ring);
+  }
+  assert_true(rondo_plan_form_of(&q, RONDO_ALGORITHM_RING, &quantised));
+  assert_int_equal(plain.bytes, 1u << 18);
+  assert_int_equal(quantised.bytes, (1u << 18) / 1024 * 260);
+  assert_int_equal(quantised.messages, plain.messages);
+  struct rondo_plan_choice choice = rondo_cost_choose(&rondo_cost_defaults, &q);
+  assert_int_equal(choice.algorithm, RONDO_ALGORITHM_RING);
+  assert_int_equal(choice.rule, RONDO_PLAN_RULE_ONLY);
+  assert_true(choice.time_ns < plain_ns);
+  // Between machines, by the terms of links: a large one takes as long as its bytes.
+  q.bytes = 1u << 30;
+  q.link = RONDO_COST_NETWORK;
+  q.machines = 4;
+  double quarter_ns = rondo_cost_predict(&rondo_cost_defaults, &q, RONDO_ALGORITHM_RING);
+  q.quantisation = RONDO_QUANTISE_NONE;
+  double whole_ns = rondo_cost_predict(&rondo_cost_defaults, &q, RONDO_ALGORITHM_RING);
+  assert_true(whole_ns > 3.5 * quarter_ns && whole_ns < 4 * quarter_ns);
+}
+
 // The goals of small all-reduces, where each rank has a core.
 static void chains_are_short_where_each_rank_has_a_core(void **state) {
   (void)state;
   for (int link = 0; link < RONDO_COST_LINKS; link++)
     for (uint32_t n = 2; n <= 4096; n++) {
-      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0, 0, 1, false};
+      struct rondo_cost_query q = {RONDO_ALL_REDUCE, n, 8, link, 1, n, 0, 0, 1, false, 0};
       struct rondo_plan_form form;
       int algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
       assert_true(rondo_plan_form_of(&q, algorithm, &form));
@@ -502,7 +535,7 @@ static void many_connectors_are_no_candidate(void **state) {
   assert_false(is_candidate(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 65, 8));
   assert_true(is_candidate(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT, 4096, 1u << 30));
   struct rondo_cost_query q = {
-      RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0, 0, 1, false};
+      RONDO_ALL_TO_ALL, 4096, 1u << 20, RONDO_COST_THREAD, 1, 4096, 0, 0, 1, false, 0};
   assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, RONDO_ALGORITHM_DIRECT);
 }
 
@@ -640,6 +673,7 @@ int main(void) {
       cmocka_unit_test(a_cost_follows_from_the_time),
       cmocka_unit_test(the_choice_is_the_least_of_the_candidates),
       cmocka_unit_test(the_rule_says_why),
+      cmocka_unit_test(quantised_messages_count_as_what_they_hold),
       cmocka_unit_test(chains_are_short_where_each_rank_has_a_core),
       cmocka_unit_test(many_connectors_are_no_candidate),
       cmocka_unit_test(scratch_is_for_small_sizes),

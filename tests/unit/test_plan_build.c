@@ -30,7 +30,7 @@ struct expected_op {
 
 static struct rondo_plan plan_of(int kind, int algorithm, uint32_t rank, uint32_t n,
                                  uint32_t root) {
-  struct rondo_plan_request request = {kind, algorithm, rank, n, root, false, NULL};
+  struct rondo_plan_request request = {kind, algorithm, rank, n, root, false, NULL, 0};
   struct rondo_plan plan;
   assert_int_equal(rondo_plan_build(&request, &plan), RONDO_SUCCESS);
   return plan;
@@ -517,33 +517,61 @@ static void group_of_one_is_one_copy_without_peers(void **state) {
 static void refuses_what_is_out_of_range_and_writes_nothing(void **state) {
   (void)state;
   const struct rondo_plan_request bad[] = {
-      {-1, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL},
-      {RONDO_KIND_COUNT, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL},
-      {RONDO_ALL_REDUCE, -1, 0, 2, 0, false, NULL},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_COUNT, 0, 2, 0, false, NULL},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 0, 0, false, NULL},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 2, 0, false, NULL},
-      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS + 1, 0, false, NULL},
-      {RONDO_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 2, false, NULL},
-      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX, false, NULL},
-      {RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL},
-      {RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL},
-      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL},
-      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 3, 0, false, NULL}};
+      {-1, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL, 0},
+      {RONDO_KIND_COUNT, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL, 0},
+      {RONDO_ALL_REDUCE, -1, 0, 2, 0, false, NULL, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_COUNT, 0, 2, 0, false, NULL, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 0, 0, false, NULL, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 2, 0, false, NULL, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS + 1, 0, false, NULL, 0},
+      {RONDO_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 2, false, NULL, 0},
+      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX, false, NULL, 0},
+      {RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL, 0},
+      {RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL, 0},
+      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 2, 2, false, NULL, 0},
+      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 3, 0, false, NULL, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL, -1},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL, RONDO_QUANTISATION_COUNT}};
   struct rondo_plan plan, before;
   memset(&before, 0x5a, sizeof(before));
   plan = before;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
     assert_int_equal(rondo_plan_build(&bad[i], &plan), RONDO_ERR_INVALID);
   for (int kind = RONDO_ALL_GATHER; kind < RONDO_KIND_COUNT; kind++) {
-    struct rondo_plan_request tree = {kind, RONDO_ALGORITHM_TREE, 0, 2, 0, false, NULL};
+    struct rondo_plan_request tree = {kind, RONDO_ALGORITHM_TREE, 0, 2, 0, false, NULL, 0};
     if (kind != RONDO_BROADCAST)
       assert_int_equal(rondo_plan_build(&tree, &plan), RONDO_ERR_UNSUPPORTED);
   }
-  struct rondo_plan_request good = {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL};
+  struct rondo_plan_request good = {
+      RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0, false, NULL, 0};
   assert_int_equal(rondo_plan_build(NULL, &plan), RONDO_ERR_INVALID);
   assert_int_equal(rondo_plan_build(&good, NULL), RONDO_ERR_INVALID);
   assert_memory_equal(&plan, &before, sizeof(plan));
+}
+
+// The ops say it, so the blocks, the verifier and rondo-info read the same.
+static void quantises_the_messages_of_a_ring_all_reduce_alone(void **state) {
+  (void)state;
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
+    for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++) {
+      struct rondo_plan_request request = {kind, algorithm, 0,    2,
+                                           0,    true,      NULL, RONDO_QUANTISE_FLOAT8_E4M3};
+      struct rondo_plan plan;
+      bool is_ring = kind == RONDO_ALL_REDUCE && algorithm == RONDO_ALGORITHM_RING;
+      assert_int_equal(rondo_plan_build(&request, &plan),
+                       is_ring ? RONDO_SUCCESS : RONDO_ERR_UNSUPPORTED);
+      if (!is_ring)
+        continue;
+      assert_true(plan.by_value && !plan.keeps_sums);
+      for (uint32_t i = 0; i < plan.op_count; i++)
+        assert_int_equal(RONDO_PRIM_QUANTISATION(plan.ops[i].primitive),
+                         RONDO_QUANTISE_FLOAT8_E4M3);
+      request.nranks = 1;
+      assert_int_equal(rondo_plan_build(&request, &plan), RONDO_SUCCESS);
+      assert_int_equal(plan.op_count, 1);
+      assert_int_equal(plan.ops[0].primitive, RONDO_PRIM_COPY | RONDO_PRIM_FINAL);
+    }
+  }
 }
 
 // A rank of a direct plan has a peer for each other rank, and not all numbers of peers fit.
@@ -556,7 +584,7 @@ static void refuses_direct_plans_of_more_ranks_than_peers_have_numbers(void **st
     assert_int_equal(plan.send.count + plan.recv.count,
                      (kinds[i] < RONDO_GATHER ? 2 : 1) * (most - 1));
     const struct rondo_plan_request larger = {
-        kinds[i], RONDO_ALGORITHM_DIRECT, 1, most + 1, 0, false, NULL};
+        kinds[i], RONDO_ALGORITHM_DIRECT, 1, most + 1, 0, false, NULL, 0};
     assert_int_equal(rondo_plan_build(&larger, &plan), RONDO_ERR_UNSUPPORTED);
   }
 }
@@ -635,6 +663,7 @@ int main(void) {
       cmocka_unit_test(gather_and_scatter_have_one_op_beside_the_root),
       cmocka_unit_test(a_barrier_signals_to_powers_of_two),
       cmocka_unit_test(group_of_one_is_one_copy_without_peers),
+      cmocka_unit_test(quantises_the_messages_of_a_ring_all_reduce_alone),
       cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
       cmocka_unit_test(refuses_direct_plans_of_more_ranks_than_peers_have_numbers),
       cmocka_unit_test(root_is_ignored_where_there_is_none),

@@ -47,7 +47,8 @@ static struct rondo_plan_verify_case good(int kind, int algorithm, uint32_t n) {
   struct rondo_plan_verify_case what = case_of(kind, n, 1);
   struct rondo_plan_verify_report report;
   for (uint32_t rank = 0; rank < n; rank++) {
-    struct rondo_plan_request request = {kind, algorithm, rank, n, what.root, keeps_sums, topology};
+    struct rondo_plan_request request = {kind,      algorithm,  rank,     n,
+                                         what.root, keeps_sums, topology, 0};
     assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
   }
   assert_int_equal(rondo_plan_verify(&what, &report), RONDO_SUCCESS);
@@ -508,6 +509,70 @@ static void refuses_another_order_than_that_of_a_message(void **state) {
 
 // ---------------------------------------------------------------- malformation ---
 
+// Plans with quantised messages, made so by hand.
+static struct rondo_plan_verify_case quantised(int algorithm, uint32_t n, int flag) {
+  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, algorithm, n);
+  for (uint32_t rank = 0; rank < n; rank++) {
+    plans[rank].by_value = 1;
+    for (uint32_t i = 0; i < plans[rank].op_count; i++)
+      plans[rank].ops[i].primitive |= (uint16_t)flag;
+  }
+  return what;
+}
+
+// The verifier knows itself that a rank which keeps its own sum has other bits than one that gets
+// it in a message, and that a result which is quantised for each peer may change each time.
+static void refuses_quantised_plans_whose_ranks_have_different_bits(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = quantised(RONDO_ALGORITHM_RING, RANKS, RONDO_PRIM_INT8);
+  assert_accepted(&what);
+  what = quantised(RONDO_ALGORITHM_DIRECT, 2, RONDO_PRIM_INT8);
+  assert_refused(what, "is quantised, and adds what it does not send");
+  what = quantised(RONDO_ALGORITHM_DOUBLING, 2, RONDO_PRIM_FLOAT8_E4M3);
+  assert_refused(what, "is quantised, and adds what it does not send");
+  what = quantised(RONDO_ALGORITHM_RING, RANKS, RONDO_PRIM_INT8);
+  // The owner of a chunk keeps its sum, and sends the result of a copy of its own.
+  struct rondo_plan *plan = &plans[1];
+  plan->ops[2].primitive |= RONDO_PRIM_RESULT;
+  assert_refused(what, "rank 1, op 2");
+  // Ranks that pass a result on from their receive buffer quantise it again.
+  what = quantised(RONDO_ALGORITHM_RING, 3, RONDO_PRIM_INT8);
+  for (uint32_t rank = 0; rank < 3; rank++) {
+    struct rondo_plan_op *pass = &plans[rank].ops[3], *last = &plans[rank].ops[4], send = *pass;
+    primitive_set(pass, R | C | RONDO_PRIM_INT8);
+    primitive_set(&send, S | RESULT | RONDO_PRIM_INT8);
+    plans[rank].ops[5] = *last;
+    plans[rank].ops[4] = send;
+    plans[rank].op_count = 6;
+  }
+  assert_refused(what, "adds in another order than another rank");
+}
+
+static void refuses_messages_of_another_quantisation(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = quantised(RONDO_ALGORITHM_RING, RANKS, RONDO_PRIM_INT8);
+  plans[2].ops[0].primitive ^= RONDO_PRIM_QUANTISED;
+  assert_refused(what, "takes a message as quantisation 1 that is quantisation 2");
+  what = quantised(RONDO_ALGORITHM_RING, RANKS, RONDO_PRIM_INT8);
+  plans[2].ops[4].primitive ^= RONDO_PRIM_INT8;
+  assert_refused(what, "rank 2, op 4, chunk 3: takes a message as quantisation 0 that is");
+}
+
+static void refuses_quantised_messages_where_none_can_be(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = quantised(RONDO_ALGORITHM_RING, RANKS, RONDO_PRIM_QUANTISED);
+  assert_refused(what, "rank 0, op 0: has two quantisations");
+  what = quantised(RONDO_ALGORITHM_RING, RANKS, RONDO_PRIM_INT8);
+  plans[3].by_value = 0;
+  assert_refused(what, "rank 3, op 0: is quantised, and may send references");
+  what = quantised(RONDO_ALGORITHM_HALVING, 4, RONDO_PRIM_INT8);
+  assert_refused(what, "is quantised, and has several chunks or scratch");
+  what = good_ring(RONDO_REDUCE_SCATTER);
+  plans[0].by_value = 1;
+  plans[0].ops[0].primitive |= RONDO_PRIM_INT8;
+  assert_refused(what, "rank 0, op 0: is quantised, and has no message of an all-reduce");
+}
+
 static void refuses_malformed_ops(void **state) {
   (void)state;
   const struct rondo_plan_op op = {R | ADD | S, 0, 0, 0, 3, 0, 4, 1};
@@ -860,7 +925,7 @@ static unsigned op_changes_refuse(const struct rondo_plan_verify_case *what,
 
 static unsigned changes_refuse(int kind, int algorithm, uint32_t n) {
   unsigned refused = 0;
-  struct rondo_plan_request request = {kind, algorithm, 0, n, 1, keeps_sums, topology};
+  struct rondo_plan_request request = {kind, algorithm, 0, n, 1, keeps_sums, topology, 0};
   if (rondo_plan_build(&request, &plans[0]) == RONDO_ERR_UNSUPPORTED)
     return 0;
   struct rondo_plan_verify_case what = good(kind, algorithm, n);
@@ -980,6 +1045,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refuses_overwriting_from_scratch_what_a_peer_may_still_read),
     cmocka_unit_test(refuses_scratch_where_none_can_be),
     cmocka_unit_test(refuses_another_order_than_that_of_a_message),
+    cmocka_unit_test(refuses_quantised_plans_whose_ranks_have_different_bits),
+    cmocka_unit_test(refuses_messages_of_another_quantisation),
+    cmocka_unit_test(refuses_quantised_messages_where_none_can_be),
     cmocka_unit_test(refuses_malformed_ops),
     cmocka_unit_test(refuses_malformed_plans),
     cmocka_unit_test(refuses_wrong_passes),

@@ -28,17 +28,19 @@ static struct rondo_plan plans[RONDO_PLAN_VERIFY_MAX_RANKS];
 // Of the plans to build.
 static bool keeps_sums;
 static struct rondo_plan_topology *topology;
+static int quantisation;
 
 static void plans_build(int kind, int algorithm, uint32_t n, uint32_t root) {
   for (uint32_t rank = 0; rank < n; rank++) {
-    struct rondo_plan_request request = {kind, algorithm, rank, n, root, keeps_sums, topology};
+    struct rondo_plan_request request = {kind, algorithm,  rank,     n,
+                                         root, keeps_sums, topology, quantisation};
     assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
   }
 }
 
 static void plans_build_one(int kind, int algorithm, uint32_t n, uint32_t rank,
                             struct rondo_plan *plan) {
-  struct rondo_plan_request request = {kind, algorithm, rank, n, 0, false, NULL};
+  struct rondo_plan_request request = {kind, algorithm, rank, n, 0, false, NULL, 0};
   assert_int_equal(rondo_plan_build(&request, plan), RONDO_SUCCESS);
 }
 
@@ -93,6 +95,16 @@ static void ring_all_reduce_that_keeps_sums_is_proved(void **state) {
   (void)state;
   keeps_sums = true;
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING);
+  keeps_sums = false;
+}
+
+// All members get what the codes stand for: the owner of a chunk, too.
+static void quantised_ring_all_reduce_is_proved(void **state) {
+  (void)state;
+  keeps_sums = true; // what such a plan ignores
+  for (quantisation = RONDO_QUANTISE_INT8; quantisation < RONDO_QUANTISATION_COUNT; quantisation++)
+    rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING);
+  quantisation = RONDO_QUANTISE_NONE;
   keeps_sums = false;
 }
 
@@ -725,7 +737,8 @@ static void two_level_fits_the_largest_groups(void **state) {
   assert_non_null(topology);
   static const int kinds[] = {RONDO_ALL_REDUCE, RONDO_REDUCE, RONDO_BROADCAST};
   for (size_t k = 0; k < 3 * sizeof two_level / sizeof *two_level; k++) {
-    struct rondo_plan_request request = {kinds[k % 3], two_level[k / 3], 0, n, 0, false, topology};
+    struct rondo_plan_request request = {kinds[k % 3], two_level[k / 3], 0, n, 0,
+                                         false,        topology,         0};
     assert_int_equal(rondo_plan_build(&request, &plans[k % 3]), RONDO_SUCCESS);
     assert_in_range(plans[k % 3].send.count + plans[k % 3].recv.count, 2,
                     2 * RONDO_PLAN_LISTED_PEERS);
@@ -831,6 +844,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ring_all_reduce_is_proved),
       cmocka_unit_test(ring_all_reduce_that_keeps_sums_is_proved),
+      cmocka_unit_test(quantised_ring_all_reduce_is_proved),
       cmocka_unit_test(tree_all_reduce_is_proved),
       cmocka_unit_test(doubling_all_reduce_is_proved),
       cmocka_unit_test(binomial_all_reduce_is_proved),

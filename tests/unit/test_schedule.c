@@ -210,7 +210,8 @@ static double prediction_error(const struct links_cell *c, int kind, int algorit
                                      c->ranks / c->machines,
                                      RONDO_COST_NVLINK,
                                      c->ports,
-                                     false};
+                                     false,
+                                     RONDO_QUANTISE_NONE};
   char ranks[16], machines[16], size[24];
   model.alone[RONDO_COST_NVLINK] = c->inside;
   model.alone[RONDO_COST_NETWORK] = c->outside;
