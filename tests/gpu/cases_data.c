@@ -229,6 +229,15 @@ void case_bits(void) {
       s.count = 1 + gpu_random(5000);
       twins_agree(&t, &s, i);
     }
+    for (uint32_t i = 0; i < 4; i++) {
+      struct rondo_kit_shape s = {.kind = RONDO_ALL_REDUCE,
+                                  .dtype = RONDO_FLOAT32,
+                                  .redop = i % 2 ? RONDO_AVG : RONDO_SUM,
+                                  .rank_count = ranks,
+                                  .count = 2049 + gpu_random(5000), // not direct
+                                  .quantisation = 1 + (int)i / 2};
+      twins_agree(&t, &s, RONDO_TEST_COMBINATIONS + i);
+    }
     twins_close(&t);
   }
 }

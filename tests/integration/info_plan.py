@@ -254,6 +254,22 @@ def check_machines_of_other_kinds():
             assert two["cost"]["machine_bytes"] == one["cost"]["machine_bytes"], two
 
 
+def check_quantised():
+    """The ops say how messages are quantised, and the bytes are those of the messages."""
+    for size, ranks in (("64K", 2), ("1M", 8)):
+        plain = plan("all_reduce", ranks, size, "--algo", "ring")
+        assert plain["quantisation"] == "none", plain
+        for what in ("int8", "float8_e4m3"):
+            found = plan("all_reduce", ranks, size, "--quantise", what)
+            assert (found["algorithm"], found["quantisation"]) == ("ring", what), found
+            assert found["why"]["rule"] == "only" and len(found["candidates"]) == 1, found
+            assert found["verified"] is True, found
+            assert all(what in op["primitive"] for op in found["ops"]), found
+            assert found["cost"]["bytes"] * 1024 == plain["cost"]["bytes"] * 260, found
+            text = run("all_reduce", ranks, size, "--quantise", what).stdout
+            assert f"quantised to {what}" in text, text
+
+
 def check_refusals():
     for wanted, arguments in [
         ("'sum' is no kind of collective: all_reduce, ", ("sum", 2, 8)),
@@ -287,6 +303,7 @@ def check_refusals():
 check_costs()
 check_algorithms()
 check_ops()
+check_quantised()
 check_refusals()
 if not FEW:
     check_kinds()

@@ -35,6 +35,11 @@ expect_refusal '--algo is for one collective' --op mixed --in-flight 2 --algo ri
 expect_refusal '--algo is for one collective' --serve --algo ring
 expect_refusal '--algo: the collective has no such algorithm' --op reduce --algo doubling
 expect_refusal '--algo: the collective has no such algorithm' --algo fastest
+expect_refusal "--quantise does not take 'int4'" --quantise int4
+expect_refusal '--quantise is for all_reduce of float' --quantise int8 --op all_gather
+expect_refusal '--quantise is for all_reduce of float' --quantise int8 -d half
+expect_refusal '--quantise is for all_reduce of float' --quantise int8 -o max
+expect_refusal '--quantise: the algorithm cannot do that' --quantise int8 --algo direct
 
 readonly figures='are needed \([0-9]+ ranks? x [0-9]+ buffers of .*\), and .* are available'
 expect_refusal "^rondo-perf: 3 TiB of memory $figures" -t 1024 -e 1G

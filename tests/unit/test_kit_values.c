@@ -136,7 +136,7 @@ static void fold_of_the_inputs_is_the_result(void **state) {
   for (int dtype = 0; dtype < RONDO_DTYPE_COUNT; dtype++)
     for (int redop = 0; redop < RONDO_REDOP_COUNT; redop++)
       for (size_t n = 0; n < sizeof(rank_counts) / sizeof(rank_counts[0]); n++) {
-        struct rondo_kit_values v = {dtype, redop, rank_counts[n], 7};
+        struct rondo_kit_values v = {dtype, redop, rank_counts[n], 7, 0};
         for (uint32_t r = 0; r < v.rank_count; r++)
           rondo_kit_values_fill(&v, r, inputs + (size_t)r * COUNT * MAX_ELEMENT_BYTES, 0, COUNT);
         rondo_kit_values_fill(&v, RONDO_KIT_REDUCED, results, 0, COUNT);
@@ -151,7 +151,7 @@ static void a_changed_element_is_counted(void **state) {
   (void)state;
   char results[COUNT * MAX_ELEMENT_BYTES];
   for (int dtype = 0; dtype < RONDO_DTYPE_COUNT; dtype++) {
-    struct rondo_kit_values v = {dtype, RONDO_SUM, 8, 3};
+    struct rondo_kit_values v = {dtype, RONDO_SUM, 8, 3, 0};
     size_t bytes = rondo_dtype_bytes(dtype);
     rondo_kit_values_fill(&v, RONDO_KIT_REDUCED, results, 0, COUNT);
     results[0] ^= 1;
@@ -163,7 +163,7 @@ static void a_changed_element_is_counted(void **state) {
 static void a_result_of_another_round_is_wrong(void **state) {
   (void)state;
   float results[COUNT];
-  struct rondo_kit_values v = {RONDO_FLOAT32, RONDO_SUM, 8, 3};
+  struct rondo_kit_values v = {RONDO_FLOAT32, RONDO_SUM, 8, 3, 0};
   rondo_kit_values_fill(&v, RONDO_KIT_REDUCED, results, 0, COUNT);
   v.round++;
   assert_true(rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, results, 0, COUNT) > COUNT / 2);
@@ -173,7 +173,7 @@ static void a_lost_and_doubled_contribution_is_wrong(void **state) {
   (void)state;
   float sum[COUNT] = {0};
   float one[COUNT];
-  struct rondo_kit_values v = {RONDO_FLOAT32, RONDO_SUM, 8, 3};
+  struct rondo_kit_values v = {RONDO_FLOAT32, RONDO_SUM, 8, 3, 0};
   for (uint32_t r = 0; r < 8; r++) {
     rondo_kit_values_fill(&v, r == 5 ? 4 : r, one, 0, COUNT); // rank 4 twice, rank 5 never
     for (uint32_t i = 0; i < COUNT; i++)
@@ -182,11 +182,31 @@ static void a_lost_and_doubled_contribution_is_wrong(void **state) {
   assert_int_equal(rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, sum, 0, COUNT), COUNT);
 }
 
+// Of few ranks: the error that quantised messages may make is less than what a contribution adds.
+static void a_quantised_result_may_be_off_but_not_by_a_contribution(void **state) {
+  (void)state;
+  float sum[COUNT], one[COUNT];
+  for (int quantisation = 1; quantisation < RONDO_QUANTISATION_COUNT; quantisation++) {
+    struct rondo_kit_values v = {RONDO_FLOAT32, RONDO_SUM, 2, 3, quantisation};
+    rondo_kit_values_fill(&v, RONDO_KIT_REDUCED, sum, 0, COUNT);
+    rondo_kit_values_fill(&v, 1, one, 0, COUNT);
+    assert_int_equal(rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, sum, 0, COUNT), 0);
+    for (uint32_t i = 0; i < COUNT; i++)
+      sum[i] += 1;
+    assert_int_equal(rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, sum, 0, COUNT), 0);
+    for (uint32_t i = 0; i < COUNT; i++)
+      sum[i] -= one[i] + 1; // lost
+    assert_true(rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, sum, 0, COUNT) > COUNT / 2);
+    v.quantisation = RONDO_QUANTISE_NONE;
+    assert_int_equal(rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, sum, 0, COUNT), COUNT);
+  }
+}
+
 static void parts_can_be_made_alone(void **state) {
   (void)state;
   int32_t whole[COUNT];
   int32_t part[100];
-  struct rondo_kit_values v = {RONDO_INT32, RONDO_MAX, 5, 9};
+  struct rondo_kit_values v = {RONDO_INT32, RONDO_MAX, 5, 9, 0};
   rondo_kit_values_fill(&v, 2, whole, 0, COUNT);
   rondo_kit_values_fill(&v, 2, part, 450, 100);
   assert_memory_equal(part, whole + 450, sizeof(part));
@@ -194,11 +214,11 @@ static void parts_can_be_made_alone(void **state) {
 
 static void sizes_are_those_of_the_larger_buffer(void **state) {
   (void)state;
-  struct rondo_kit_shape gather = {RONDO_ALL_GATHER, RONDO_FLOAT32, RONDO_SUM, 4, 0, 0};
+  struct rondo_kit_shape gather = {RONDO_ALL_GATHER, RONDO_FLOAT32, RONDO_SUM, 4, 0, 0, 0};
   rondo_kit_shape_size(&gather, 1024);
   assert_int_equal(gather.count, 64);
   assert_int_equal(rondo_kit_shape_bytes(&gather), 1024);
-  struct rondo_kit_shape reduce = {RONDO_ALL_REDUCE, RONDO_FLOAT64, RONDO_SUM, 4, 0, 0};
+  struct rondo_kit_shape reduce = {RONDO_ALL_REDUCE, RONDO_FLOAT64, RONDO_SUM, 4, 0, 0, 0};
   rondo_kit_shape_size(&reduce, 3);
   assert_int_equal(reduce.count, 1);
 }
@@ -218,6 +238,7 @@ int main(void) {
       cmocka_unit_test(a_changed_element_is_counted),
       cmocka_unit_test(a_result_of_another_round_is_wrong),
       cmocka_unit_test(a_lost_and_doubled_contribution_is_wrong),
+      cmocka_unit_test(a_quantised_result_may_be_off_but_not_by_a_contribution),
       cmocka_unit_test(parts_can_be_made_alone),
       cmocka_unit_test(sizes_are_those_of_the_larger_buffer),
       cmocka_unit_test(a_barrier_spins_only_where_all_have_a_core),

@@ -76,7 +76,9 @@ static const struct {
                        {RONDO_PRIM_IN_SCRATCH, "in_scratch"},
                        {RONDO_PRIM_OUT_SCRATCH, "out_scratch"},
                        {RONDO_PRIM_RUNS, "runs"},
-                       {RONDO_PRIM_MIRROR, "mirror"}};
+                       {RONDO_PRIM_MIRROR, "mirror"},
+                       {RONDO_PRIM_INT8, "int8"},
+                       {RONDO_PRIM_FLOAT8_E4M3, "float8_e4m3"}};
 #define PRIMITIVES (sizeof primitive_names / sizeof *primitive_names)
 
 // The most ranks of a machine.
@@ -209,12 +211,14 @@ static json_t *plan_json(const struct info_plan *p) {
       json_pack("{s:i, s:i, s:i}", "send", plan->send.count, "recv", plan->recv.count,
                 "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
   return json_pack(
-      "{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:s*}", "kind",
-      rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks, "rank", q->rank,
-      "root", q->root, "machines", p->query.machines, "cores", (int)p->query.cores, "algorithm",
-      rondo_plan_algorithm_name(q->algorithm), "why", why_json(p), "candidates", candidates_json(p),
-      "ops", ops_json(plan), "first_pass", plan->first_pass, "connectors", connectors, "cost",
-      cost_json(p), "verified", verified, "fault", is_faulty(p) ? p->report.message : NULL);
+      "{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:s*}",
+      "kind", rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks, "rank",
+      q->rank, "root", q->root, "machines", p->query.machines, "cores", (int)p->query.cores,
+      "algorithm", rondo_plan_algorithm_name(q->algorithm), "quantisation",
+      rondo_quantisation_name(q->quantisation), "why", why_json(p), "candidates",
+      candidates_json(p), "ops", ops_json(plan), "first_pass", plan->first_pass, "connectors",
+      connectors, "cost", cost_json(p), "verified", verified, "fault",
+      is_faulty(p) ? p->report.message : NULL);
 }
 
 // ------------------------------------------------------------------------ text ---
@@ -291,6 +295,8 @@ static void plan_print(const struct info_plan *p, const json_t *root) {
   if (rondo_plan_is_rooted(q->kind))
     printf(", root %" PRIu32, q->root);
   printf(": %s\n", rondo_plan_algorithm_name(q->algorithm));
+  if (q->quantisation)
+    printf("  %-18s quantised to %s\n", "messages", rondo_quantisation_name(q->quantisation));
   printf("  %-18s %s\n", "why",
          json_string_value(json_object_get(json_object_get(root, "why"), "text")));
   candidates_print(json_object_get(root, "candidates"), p->topology != NULL);
@@ -338,6 +344,7 @@ struct options {
   uint32_t cores;          // of a machine; 0: one a rank
   uint32_t machines, ports;
   int link; // enum rondo_cost_link; inside machines if there are several
+  int quantisation;
   bool in_turn, json;
 };
 
@@ -427,7 +434,9 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
                                           .bytes = plan->bytes,
                                           .link = o->link,
                                           .machines = 1,
-                                          .cores = o->cores ? o->cores : q->nranks};
+                                          .cores = o->cores ? o->cores : q->nranks,
+                                          .quantisation = o->quantisation};
+  q->quantisation = o->quantisation;
   if (o->machines > 1)
     machines_place(o, plan);
   plan->choice = rondo_cost_choose(model, &plan->query);
@@ -437,6 +446,9 @@ static void arguments_read(const struct options *o, struct info_plan *plan) {
   q->algorithm = plan->choice.algorithm;
   if (!rondo_plan_exists(q->kind, q->algorithm, q->nranks))
     usage_refuse("%s has no algorithm '%s'", kind, o->algorithm);
+  if (q->quantisation && !rondo_plan_can_quantise(q->kind, q->algorithm))
+    usage_refuse("--quantise is for all_reduce by ring, not for %s by %s", kind,
+                 rondo_plan_algorithm_name(q->algorithm));
   struct rondo_plan plan_of_rank;
   if (q->nranks > MAX_PARTS && rondo_plan_build(q, &plan_of_rank) == RONDO_SUCCESS &&
       plan_of_rank.chunk_count > RONDO_PLAN_VERIFY_FEW_PARTS)
@@ -514,6 +526,9 @@ static void options_read(struct options *options, int argc, char **argv) {
        .offset = offsetof(struct options, root)},
       {"algo", 'a', "NAME", "Show this algorithm instead of the one that would be chosen",
        .value = RONDO_KIT_TEXT, .offset = offsetof(struct options, algorithm)},
+      {"quantise", 0, "none|int8|float8_e4m3",
+       "What messages hold of an all_reduce of float32 (default none)", .value = RONDO_KIT_NAME,
+       .names = RONDO_KIT_QUANTISATION, .offset = offsetof(struct options, quantisation)},
       {"cores", 'c', "N",
        "Cores that all ranks of a machine share, for the choice (default: each rank has one). A "
        "job "

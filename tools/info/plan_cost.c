@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "daemon/plan/geometry_core.h"
 #include "daemon/plan/verify_shape.h"
 #include "tools/kit/clock.h"
 #include <rondo/rondo.h>
@@ -132,7 +133,8 @@ static int64_t hops_count(const struct rondo_plan *plans, uint32_t n) {
 
 // ---------------------------------------------------------------- one rank -----
 
-// Bytes of chunk `k`: all chunks have what the descriptor counts, except that some plans split it.
+// Bytes of a message with chunk `k`: all chunks have what the descriptor counts, except that some
+// plans split it.
 static uint64_t chunk_bytes(const struct rondo_plan_request *q, const struct rondo_plan *plan,
                             uint64_t bytes, uint32_t k) {
   if (q->kind == RONDO_BARRIER)
@@ -142,7 +144,8 @@ static uint64_t chunk_bytes(const struct rondo_plan_request *q, const struct ron
   uint64_t share = bytes / plan->chunk_count + (bytes % plan->chunk_count > 0);
   uint64_t before = share * k;
   uint64_t left = bytes > before ? bytes - before : 0;
-  return left < share ? left : share;
+  left = left < share ? left : share;
+  return q->quantisation ? rondo_quantised_bytes(left / sizeof(float)) : left;
 }
 
 static void sends_count(const struct rondo_plan_request *q, const struct rondo_plan *plan,

@@ -32,13 +32,15 @@ static const struct {
   const char *(*name)(int value); // null: the labels are the names
   const char *const *labels;      // other names; null: none
   int count;
-} enumerations[] = {[RONDO_KIT_KIND] = {rondo_kind_name, kind_labels, RONDO_KIND_COUNT},
-                    [RONDO_KIT_DTYPE] = {rondo_dtype_name, dtype_labels, RONDO_DTYPE_COUNT},
-                    [RONDO_KIT_REDOP] = {rondo_redop_name, NULL, RONDO_REDOP_COUNT},
-                    [RONDO_KIT_ORDER] = {NULL, order_names, LENGTH(order_names)},
-                    [RONDO_KIT_BUDGET] = {NULL, budget_names, LENGTH(budget_names)},
-                    [RONDO_KIT_BACKEND] = {NULL, backend_names, LENGTH(backend_names)},
-                    [RONDO_KIT_ORDERS] = {NULL, orders_names, LENGTH(orders_names)}};
+} enumerations[] = {
+    [RONDO_KIT_KIND] = {rondo_kind_name, kind_labels, RONDO_KIND_COUNT},
+    [RONDO_KIT_DTYPE] = {rondo_dtype_name, dtype_labels, RONDO_DTYPE_COUNT},
+    [RONDO_KIT_REDOP] = {rondo_redop_name, NULL, RONDO_REDOP_COUNT},
+    [RONDO_KIT_ORDER] = {NULL, order_names, LENGTH(order_names)},
+    [RONDO_KIT_BUDGET] = {NULL, budget_names, LENGTH(budget_names)},
+    [RONDO_KIT_BACKEND] = {NULL, backend_names, LENGTH(backend_names)},
+    [RONDO_KIT_ORDERS] = {NULL, orders_names, LENGTH(orders_names)},
+    [RONDO_KIT_QUANTISATION] = {rondo_quantisation_name, NULL, RONDO_QUANTISATION_COUNT}};
 
 static const char *label_at(enum rondo_kit_names names, int value) {
   const char *const *labels = enumerations[names].labels;

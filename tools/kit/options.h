@@ -29,13 +29,14 @@ enum rondo_kit_orders {
 
 // What values have names. The names of nccl-tests ("float", "alltoall") are read, too.
 enum rondo_kit_names {
-  RONDO_KIT_KIND,    // enum rondo_kind: "all_reduce"
-  RONDO_KIT_DTYPE,   // enum rondo_dtype: "float32"
-  RONDO_KIT_REDOP,   // enum rondo_redop: "premul_sum"
-  RONDO_KIT_ORDER,   // enum rondo_order_policy: "fifo", "priority"
-  RONDO_KIT_BUDGET,  // enum rondo_budget_policy: "adaptive", "fixed", "never"
-  RONDO_KIT_BACKEND, // enum rondo_backend: "host", "cuda"
-  RONDO_KIT_ORDERS   // enum rondo_kit_orders: "one", "common", "own"
+  RONDO_KIT_KIND,        // enum rondo_kind: "all_reduce"
+  RONDO_KIT_DTYPE,       // enum rondo_dtype: "float32"
+  RONDO_KIT_REDOP,       // enum rondo_redop: "premul_sum"
+  RONDO_KIT_ORDER,       // enum rondo_order_policy: "fifo", "priority"
+  RONDO_KIT_BUDGET,      // enum rondo_budget_policy: "adaptive", "fixed", "never"
+  RONDO_KIT_BACKEND,     // enum rondo_backend: "host", "cuda"
+  RONDO_KIT_ORDERS,      // enum rondo_kit_orders: "one", "common", "own"
+  RONDO_KIT_QUANTISATION // enum rondo_quantisation: "int8"
 };
 bool rondo_kit_read_name(enum rondo_kit_names names, const char *text, int *value);
 

@@ -120,7 +120,7 @@ void rondo_kit_served_init(struct rondo_kit_served *shared, uint32_t rank_count,
 
 struct rondo_kit_shape rondo_kit_serve_shape(const struct rondo_kit_request *request,
                                              uint32_t rank_count) {
-  struct rondo_kit_shape shape = {request->kind, RONDO_FLOAT32, RONDO_SUM, rank_count, 0, 0};
+  struct rondo_kit_shape shape = {request->kind, RONDO_FLOAT32, RONDO_SUM, rank_count, 0, 0, 0};
   rondo_kit_shape_size(&shape, request->bytes);
   return shape;
 }

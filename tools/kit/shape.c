@@ -87,7 +87,7 @@ double rondo_kit_shape_bus_factor(const struct rondo_kit_shape *shape) {
 }
 
 static struct rondo_kit_values shape_values(const struct rondo_kit_shape *s, uint64_t round) {
-  struct rondo_kit_values v = {s->dtype, s->redop, s->rank_count, round};
+  struct rondo_kit_values v = {s->dtype, s->redop, s->rank_count, round, s->quantisation};
   if (!rondo_kit_shape_reduces(s->kind))
     v.redop = RONDO_SUM;
   return v;
@@ -107,6 +107,7 @@ struct rondo_collective_desc rondo_kit_shape_desc(const struct rondo_kit_shape *
   if (shape->kind == RONDO_BARRIER)
     d = rondo_barrier(id);
   d.scalar = rondo_kit_values_scalar(&v, rank);
+  d.quantisation = (uint32_t)shape->quantisation;
   return d;
 }
 

@@ -17,6 +17,7 @@ struct rondo_kit_shape {
   uint32_t rank_count;
   uint32_t root;
   uint64_t count; // as rondo_collective_desc.count
+  int quantisation;
 };
 
 // Whether the kind is one collective whose parts are all of one size. The others:

@@ -234,10 +234,33 @@ void rondo_kit_values_fill(const struct rondo_kit_values *values, uint32_t rank,
   }
 }
 
+// How far a reduction may be off if its messages are quantised (docs/numerics.md). All ranks give
+// an element the same sign, so no partial sum is larger than the largest result.
+static double quantisation_bound(const struct rondo_kit_values *v) {
+  struct sum_shape s = sum_shape_make(v);
+  const double relative = v->quantisation == RONDO_QUANTISE_INT8 ? 1.0 / 254 : 1.0 / 16;
+  double most = s.sparse ? s.limit : 0, error = 0;
+  for (uint32_t r = 0; r < v->rank_count && !s.sparse; r++)
+    most += s.a_mask + 1 + r % s.b_mod;
+  for (uint32_t r = 0; r < v->rank_count; r++)
+    error += (most + error) * relative;
+  return v->redop == RONDO_AVG ? error / v->rank_count : error;
+}
+
+static bool element_is_near(const struct rondo_kit_values *v, const void *got, const void *want) {
+  float a, b;
+  memcpy(&a, got, sizeof a);
+  memcpy(&b, want, sizeof b);
+  double error = (double)a - (double)b;
+  return (error < 0 ? -error : error) <= 1.0001 * quantisation_bound(v);
+}
+
 // Allows the rounding of one product and n sums, one a hop: each is less than a unit in the last
 // place, and neighbours in a floating type have neighbouring codes.
 static bool element_is_close(const struct rondo_kit_values *v, const void *got, const void *want) {
   uint64_t a = 0, b = 0; // the machine is little-endian
+  if (v->quantisation)
+    return element_is_near(v, got, want);
   memcpy(&a, got, rondo_dtype_bytes(v->dtype));
   memcpy(&b, want, rondo_dtype_bytes(v->dtype));
   return (a > b ? a - b : b - a) <= v->rank_count + 2;
@@ -260,7 +283,7 @@ uint64_t rondo_kit_values_wrong(const struct rondo_kit_values *values, uint32_t 
                                 const void *got, uint64_t first, uint64_t count) {
   size_t element_bytes = rondo_dtype_bytes(values->dtype);
   uint32_t divisor = values_divisor(values, rank);
-  bool inexact = (divisor & (divisor - 1)) != 0;
+  bool inexact = (divisor & (divisor - 1)) != 0 || (values->quantisation && values->rank_count > 1);
   uint64_t block[BLOCK];
   uint64_t wrong = 0;
   for (uint64_t done = 0; done < count; done += BLOCK) {

@@ -5,7 +5,9 @@
 //
 // One exception: an average of floating types over a number of ranks that is no power of two
 // multiplies by an inexact 1/n, so a few units in the last place are allowed. Ranks number 1,024 at
-// most: averages over more would not be normal numbers in all types.
+// most: averages over more would not be normal numbers in all types. Another exception: if messages
+// are quantised, the error may be that of docs/numerics.md. Contributions differ by more from each
+// other as long as there are few ranks.
 #ifndef RONDO_TOOLS_KIT_VALUES_H
 #define RONDO_TOOLS_KIT_VALUES_H
 
@@ -15,7 +17,8 @@ struct rondo_kit_values {
   int dtype; // enum rondo_dtype
   int redop; // enum rondo_redop
   uint32_t rank_count;
-  uint64_t round; // each round has other values
+  uint64_t round;   // each round has other values
+  int quantisation; // enum rondo_quantisation
 };
 
 // Given as `rank`: the reduction over all ranks.

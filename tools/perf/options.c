@@ -131,6 +131,10 @@ static const struct rondo_kit_option option_table[] = {
      "binomial+doubling "
      "(default: Rondo's choice, or RONDO_ALGO)",
      .value = RONDO_KIT_TEXT, AT(algorithm)},
+    {"quantise", 0, "none|int8|float8_e4m3",
+     "What messages hold of an all_reduce of float by sum or avg (default none); elements count as "
+     "wrong if they are off by more than the bound of docs/numerics.md",
+     NAME(RONDO_KIT_QUANTISATION, point.shape.quantisation)},
     {"in-flight", 0, "N",
      "Different collectives in flight in each iteration, each with an id and buffers of its own; "
      "times are for all of them, and for one (default 1)",
@@ -240,6 +244,17 @@ static void algorithm_force(const struct perf_options *o) {
   (void)setenv("RONDO_ALGO", text, 1);
 }
 
+static void quantisation_check(const struct perf_options *o) {
+  const struct rondo_kit_shape *s = &o->point.shape;
+  bool is_sum = (s->redop == RONDO_SUM || s->redop == RONDO_AVG) && !o->all_redops;
+  if (s->quantisation && (s->kind != RONDO_ALL_REDUCE || s->dtype != RONDO_FLOAT32 || !is_sum ||
+                          o->all_dtypes || o->point.is_mixed || o->serve))
+    usage_refuse("--quantise is for all_reduce of float by sum or avg: not with --serve");
+  if (s->quantisation && o->algorithm &&
+      !rondo_plan_can_quantise(s->kind, rondo_plan_algorithm_find(o->algorithm)))
+    usage_refuse("--quantise: the algorithm cannot do that");
+}
+
 static void options_check(const struct perf_options *o) {
   if (o->min_bytes > o->max_bytes)
     usage_refuse("--minbytes must be at most --maxbytes");
@@ -253,6 +268,7 @@ static void options_check(const struct perf_options *o) {
     usage_refuse("--agg_iters and --in-flight cannot both be more than 1");
   if (o->point.is_mixed && o->point.in_flight == 1)
     usage_refuse("--op mixed needs --in-flight of at least 2");
+  quantisation_check(o);
 }
 
 void perf_options_read(struct perf_options *options, struct rondo_kit_processes *processes,

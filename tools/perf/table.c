@@ -71,6 +71,9 @@ static void setup_print(const struct perf_options *o) {
   if (s->late_ns)
     printf("# rank %" PRIu32 " submits %g us after the others, which is part of all times\n",
            s->late_rank, (double)s->late_ns / 1e3);
+  int quantisation = o->point.shape.quantisation;
+  if (quantisation)
+    printf("# messages: quantised to %s\n", rondo_quantisation_name(quantisation));
   const char *pinned = getenv("RONDO_TUNING");
   if (pinned)
     printf("# RONDO_TUNING=%s\n", pinned);
@@ -205,7 +208,7 @@ static json_t *config_json(const struct perf_options *o) {
   rondo_kit_machine_read(&machine);
   return json_pack(
       "{s:i, s:s, s:I, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:s, s:s, s:s, s:s, "
-      "s:i}",
+      "s:i, s:s}",
       "in_flight", point->in_flight, "orders", rondo_kit_name(RONDO_KIT_ORDERS, point->orders),
       "seed", (json_int_t)setup->seed, "wait", perf_wait_name(point->wait), "callbacks",
       point->wait == PERF_WAIT_CALLBACK, "collective", perf_point_name(point), "version",
@@ -215,7 +218,7 @@ static json_t *config_json(const struct perf_options *o) {
       rondo_kit_name(RONDO_KIT_BACKEND, config->backend), "order",
       rondo_kit_name(RONDO_KIT_ORDER, config->order), "budget",
       rondo_kit_name(RONDO_KIT_BUDGET, config->budget), "model", machine.model, "cores",
-      machine.cores_allowed);
+      machine.cores_allowed, "quantisation", rondo_quantisation_name(point->shape.quantisation));
 }
 
 static bool json_write(struct perf_table *table) {

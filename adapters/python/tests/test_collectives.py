@@ -65,6 +65,19 @@ def test_each_kind_gives_what_its_name_says(ctx: rondo.Context) -> None:
 
 
 @on_each(3)
+def test_quantised_messages_reach_the_library(ctx: rondo.Context) -> None:
+    mine = np.linspace(-1, 1, N, dtype=np.float32) * (ctx.rank + 1)
+    out = np.zeros(N, np.float32)
+    for i, kind in enumerate((rondo.Quantisation.INT8, rondo.Quantisation.FLOAT8_E4M3)):
+        coll = ctx.all_reduce(i, N, DType.FLOAT32, quantisation=kind)
+        coll.run(mine, out).wait(LONG_S)
+        error = np.abs(out - 6 * np.linspace(-1, 1, N, dtype=np.float32)).max()
+        assert 1e-4 < error < (3 * 6 / 254 if i == 0 else 3 * 6 / 14)
+    with pytest.raises(rondo.UnsupportedError):
+        ctx.all_reduce(9, N, DType.FLOAT16, quantisation=rondo.Quantisation.INT8)
+
+
+@on_each(3)
 def test_kinds_that_do_not_reduce_move_what_their_names_say(ctx: rondo.Context) -> None:
     n, r = 3, ctx.rank
     mine = np.arange(n * N, dtype=np.int64) + 10000 * r

@@ -45,6 +45,7 @@ ENUMS = {
     "rondo_run_state": _enums.RunState,
     "rondo_transport": _enums.Transport,
     "rondo_on_loss": _enums.OnLoss,
+    "rondo_quantisation": _enums.Quantisation,
     "rondo_state_strategy": _enums.StateStrategy,
 }
 PREFIXES = (
@@ -54,6 +55,7 @@ PREFIXES = (
     "RONDO_RUN_",
     "RONDO_TRANSPORT_",
     "RONDO_ON_LOSS_",
+    "RONDO_QUANTISE_",
     "RONDO_STATE_",
     "RONDO_",
 )

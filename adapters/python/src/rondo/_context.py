@@ -12,7 +12,8 @@ from . import _native
 from ._buffers import Counts, Parts, Shape
 from ._collectives import Collective, Group
 from ._comm import Communicator
-from ._enums import Backend, BudgetPolicy, DType, Kind, OnLoss, OrderPolicy, RedOp, Status
+from ._enums import Backend, BudgetPolicy, DType, Kind, OnLoss, OrderPolicy, Quantisation
+from ._enums import RedOp, Status
 from ._enums import Transport
 from ._errors import InvalidError, UnsupportedError, check, check_reason
 from ._native import lib
@@ -243,6 +244,7 @@ class Context:
         priority: int = 0,
         scalar: float = 1.0,
         on_loss: OnLoss = OnLoss.FAIL,
+        quantisation: Quantisation = Quantisation.NONE,
     ) -> Collective:
         """Registers a collective under ``id``. All ranks of the group pass equal arguments.
 
@@ -252,7 +254,7 @@ class Context:
         if kind == Kind.ALL_TO_ALL_V:
             raise UnsupportedError("register: register an all_to_all_v by Context.all_to_all_v")
         shape = self._shape(kind, count, dtype, op, group, root=root, peer=peer, scalar=scalar)
-        return self._register(id, shape, group, priority, on_loss)
+        return self._register(id, shape, group, priority, on_loss, quantisation)
 
     def _shape(
         self, kind: Kind, count: int, dtype: DType, op: RedOp, group: Optional[Group], **more: Any
@@ -268,11 +270,13 @@ class Context:
         group: Optional[Group],
         priority: int,
         on_loss: OnLoss = OnLoss.FAIL,
+        quantisation: Quantisation = Quantisation.NONE,
     ) -> Collective:
         if not 0 <= id < 2**64:
             raise InvalidError(f"register: id {id} is out of range")
         desc = shape.desc()
         desc.id, desc.priority, desc.on_loss = id, priority, on_loss
+        desc.quantisation = quantisation
         if group is not None:
             desc.group = group._handle
         return Collective(self, desc, shape)
@@ -285,10 +289,20 @@ class Context:
         op: RedOp = RedOp.SUM,
         *,
         scalar: float = 1.0,
+        quantisation: Quantisation = Quantisation.NONE,
         **options: Unpack[Options],
     ) -> Collective:
-        """Registers an all-reduce of ``count`` elements."""
-        return self.register(Kind.ALL_REDUCE, id, count, dtype, op, scalar=scalar, **options)
+        """Registers an all-reduce of ``count`` elements. With ``quantisation`` it is inexact."""
+        return self.register(
+            Kind.ALL_REDUCE,
+            id,
+            count,
+            dtype,
+            op,
+            scalar=scalar,
+            quantisation=quantisation,
+            **options,
+        )
 
     def all_gather(
         self, id: int, count: int, dtype: DType, **options: Unpack[Options]

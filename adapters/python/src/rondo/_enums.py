@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Backend", "BudgetPolicy", "DType", "Kind", "OnLoss", "OrderPolicy", "RedOp"]
+__all__ = ["Backend", "BudgetPolicy", "DType", "Kind", "OnLoss", "OrderPolicy"]
+__all__ += ["Quantisation", "RedOp"]
 __all__ += ["RunState", "StateStrategy", "Status", "Transport"]
 
 
@@ -136,6 +137,17 @@ class OnLoss(enum.IntEnum):
 
     FAIL = 0
     RETRY = 1
+
+
+class Quantisation(enum.IntEnum):
+    """What stands for an element in the messages of an all-reduce of FLOAT32 by SUM or AVG.
+
+    NONE: the element. INT8, FLOAT8_E4M3: a code of 8 bits, with a scale for each 256 of them.
+    """
+
+    NONE = 0
+    INT8 = 1
+    FLOAT8_E4M3 = 2
 
 
 class StateStrategy(enum.IntEnum):

@@ -18,7 +18,7 @@ from . import _reports
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
 CONFIG_VERSION = 7
-DESC_VERSION = 1
+DESC_VERSION = 2
 COMM_CONFIG_VERSION = 1
 COLLECTIVE_COUNTERS_VERSION = 1
 REASON_BYTES = 512
@@ -86,6 +86,7 @@ class Desc(ctypes.Structure):
         *fields_of(c_uint32, "peer", "on_loss"),
         *fields_of(POINTER(c_uint64), "send_counts", "send_displacements"),
         *fields_of(POINTER(c_uint64), "recv_counts", "recv_displacements"),
+        ("quantisation", c_uint32),
     ]
 
 
