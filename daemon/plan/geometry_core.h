@@ -139,8 +139,8 @@ RONDO_FN struct rondo_span rondo_geometry_chunks(const struct rondo_geometry *g,
   return span;
 }
 
-// A chunk in a quantised message: for each RONDO_QUANTISED_ELEMS of its elements, the last ones
-// aside, their scale, which is a float, and then a code of a byte for each. Nothing is aligned.
+// A chunk in a quantised message: for each RONDO_QUANTISED_ELEMS of its elements (the last ones may
+// be fewer) their scale, which is a float, and then a code of a byte for each. Nothing is aligned.
 #define RONDO_QUANTISED_ELEMS 256u
 #define RONDO_QUANTISED_SCALE_BYTES 4u
 

@@ -88,8 +88,9 @@ int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *
 
 // Makes the next call of a series. `what` comes from a function of rondo.h such as
 // rondo_all_reduce. Its id must be 0, and its group and priority must be the defaults: those of the
-// communicator apply. The arrays of an all-to-all-v are copied. Buffers and callback are as for
-// rondo_run. `ticket` may be null. Never waits for a peer.
+// communicator apply. Its on_loss and quantisation must be the defaults, too. The arrays of an
+// all-to-all-v are copied. Buffers and callback are as for rondo_run. `ticket` may be null. Never
+// waits for a peer.
 //
 // Each of the two ranks of a send-recv makes one call. A rank that sends to itself makes one call
 // with both buffers.

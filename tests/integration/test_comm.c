@@ -276,6 +276,9 @@ static void what_is_no_call_is_refused(void **state) {
   assert_int_equal(try_call(0, comm, d, data, data, NULL), RONDO_ERR_INVALID);
   struct rondo_collective coll;
   assert_int_equal(rondo_register(job.ctx[0], &d, &coll), RONDO_ERR_INVALID);
+  d = rondo_all_reduce(0, 1, RONDO_FLOAT32, RONDO_SUM);
+  d.quantisation = RONDO_QUANTISE_INT8;
+  assert_int_equal(try_call(0, comm, d, data, data, NULL), RONDO_ERR_INVALID);
   assert_int_equal(try_call(0, comm, rondo_send_recv(0, 1, RONDO_INT32, 0, 2), data, data, NULL),
                    RONDO_ERR_INVALID);
   assert_int_equal(try_call(0, comm, rondo_broadcast(0, 1, RONDO_INT32, 2), data, data, NULL),
