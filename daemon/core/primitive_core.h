@@ -126,8 +126,9 @@ RONDO_FN void rondo_piece_locate(const struct rondo_task_context *c, struct rond
   v->count = c->fixed.elem_bytes ? span.count : 0;
   rondo_view_place(c, v, rondo_chunk_offset(c, span, chunk, v->op->primitive & RONDO_PRIM_IN_BASE),
                    rondo_chunk_offset(c, span, chunk, v->op->primitive & RONDO_PRIM_OUT_BASE));
+  // Chunks that have an order come one at a time.
   if (v->op->primitive & RONDO_PRIM_SCRATCH)
-    rondo_view_use_scratch(c, v, chunk);
+    rondo_view_use_scratch(c, v, g->segment && g->order ? rondo_chunk_index(c) : chunk);
 }
 
 RONDO_FN void rondo_part_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v) {

@@ -336,26 +336,43 @@ static void rooted_levels_make(const struct rondo_cost_query *q, int algorithm, 
       rooted_has_scratch(q, algorithm) ? loop_bytes(levels->of[1].form.bytes) : 0;
 }
 
-// A way from the last rank of a machine to the first, then upwards to each.
-static uint64_t results_messages(uint32_t ranks) { return (uint64_t)ranks * (ranks - 1) / 2; }
+// Of a machine, for its slices (two_level_parts.c): ways from the last rank of each to the first,
+// then upwards to each; and connectors that close the ring of a slice.
+static uint64_t slices_results(uint32_t ranks, uint32_t lanes) {
+  uint64_t few = ranks / lanes, larger = ranks % lanes;
+  return (lanes - larger) * few * (few - 1) / 2 + larger * few * (few + 1) / 2;
+}
 
-// An all-gather: a ring inside each machine, and then one of all ranks, which passes machine after
-// machine. A reduce-scatter: a ring of all ranks, and then results to each. A machine of one rank
-// has nothing inside.
+// One of them is the machine's own, if its first rank and its last one are in the same lane.
+static uint32_t slices_rings(uint32_t ranks, uint32_t lanes) {
+  bool shares = lanes > 1 && ranks % lanes == 1;
+  return (ranks < 2 * lanes ? ranks - lanes : lanes) - shares;
+}
+
+// An all-gather: a ring inside each slice, then one of each lane, which passes machine after
+// machine; and if there are several lanes, each goes round the machines. A reduce-scatter is about
+// the reverse.
 static void parts_levels_make(const struct rondo_cost_query *q, int algorithm,
                               const struct rondo_cost_parts *parts, struct levels *levels) {
   uint32_t n = q->nranks, machines = query_machines(q), each = query_ranks_per_machine(q);
-  uint32_t few = n / machines, larger = n % machines, alone = few == 1 ? machines - larger : 0;
+  uint32_t lanes = rondo_plan_part_lanes(q->kind, n, query_leaders(q));
+  uint32_t few = n / machines, larger = n % machines, size = (uint32_t)divide_up(n, lanes);
   bool reduces = rondo_plan_reduces(q->kind);
-  uint64_t results = (machines - larger) * results_messages(few);
   struct level *l = &levels->of[levels->count++];
-  results += larger * results_messages(few + 1);
   *l = (struct level){.q = *q, .algorithm = algorithm, .parts = *parts};
   l->form.hops = n + each - (reduces ? 1 : 2);
   l->form.steps = n - 1;
-  l->form.messages = (uint64_t)n * (n - 1) + (reduces ? results : 0);
-  l->form.connectors = n - alone + machines;
+  l->form.messages = (uint64_t)n * (n - 1);
+  if (reduces)
+    l->form.messages +=
+        (machines - larger) * slices_results(few, lanes) + larger * slices_results(few + 1, lanes);
+  l->form.connectors = n + (machines - larger) * slices_rings(few, lanes) +
+                       larger * slices_rings(few + 1, lanes) + (lanes > 1 ? n : 0);
   l->form.bytes = q->bytes;
+  if (lanes > 1)
+    l->form.hops += size + 2 * lanes;
+  if (lanes > 1 && reduces)
+    l->form.scratch = size * loop_bytes(q->bytes);
 }
 
 // No levels: see rondo_plan_form_of.
@@ -601,6 +618,9 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
   if (q->kind == RONDO_ALL_TO_ALL && algorithm == RONDO_ALGORITHM_BRUCK &&
       (q->nranks <= 3 || q->bytes > RONDO_COST_MAX_EXCHANGE_BYTES))
     return false; // of 3 ranks it has as many messages as direct
+  // The sums of a lane of a reduce-scatter are few (RONDO_PLAN_MAX_LANE_SUMS), and ports save more.
+  if (q->kind == RONDO_REDUCE_SCATTER && rondo_plan_has_two_levels(algorithm))
+    form.scratch = 0;
   uint64_t slot_bytes = loop_bytes(form.bytes);
   uint64_t most_bytes = (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * q->nranks;
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * q->nranks &&

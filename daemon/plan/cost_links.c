@@ -2,6 +2,7 @@
 
 #include "daemon/plan/build.h"
 #include "daemon/plan/halving.h"
+#include "daemon/plan/two_level.h"
 
 // A group as the closed forms see it: `each` ranks on every machine.
 struct net {
@@ -147,16 +148,35 @@ static double ring_ns(const struct net *x) {
   return x->loops * rounds * (x->n - 1) / x->n * larger_of(around, busy);
 }
 
-// An all-gather over two levels: a ring inside each machine, and then one of all ranks, in which
-// each machine begins with all its chunks (two_level.c). A reduce-scatter is about the reverse.
+static uint64_t divide_up(uint64_t a, uint64_t b) { return b ? a / b + (a % b > 0) : 0; }
+
+// How long all lanes of a machine take to go round it. Each begins on the rank that has just taken
+// the last chunk of the lane before. In the first loop all messages of a connector but those that
+// its slots hold wait for credits; later loops overlap with the one before. The schedule simulator
+// shows the latter; it was not derived.
+static double lanes_around_ns(const struct net *x, uint32_t lanes) {
+  double hop = hop_ns(&x->inside, x->bytes), turn = hop + (double)x->inside.latency_ns;
+  double lane = queue_ns(x, &x->inside, x->bytes, (double)x->n / lanes - 1);
+  double first = ((double)x->n / x->slots - 1) * turn - lanes * lane;
+  if (lanes == 1)
+    return 0;
+  return x->loops * (lanes * lane + 2 * (lanes - 1) * hop) + larger_of(first, 0);
+}
+
+// An all-gather over two levels: a ring of the ranks of each machine that are in one lane, and then
+// one of all ranks of the lane, in which each machine begins with all its chunks of it; in the end
+// all lanes go round their machines (two_level_parts.c). A reduce-scatter is about the reverse.
 static double parts_ns(const struct net *x) {
+  uint32_t lanes = rondo_plan_part_lanes(x->kind, x->n, x->ports);
+  double each = (double)divide_up(x->each, lanes), size = (double)divide_up(x->n, lanes);
   double inner = hop_ns(&x->inside, x->bytes), outer = hop_ns(&x->outside, x->bytes);
-  double first = larger_of(x->each * inner, queue_ns(x, &x->inside, x->bytes, x->each));
-  double machine = (x->each - 1) * inner, later = x->n - x->each - 1;
+  double first = larger_of(each * inner, queue_ns(x, &x->inside, x->bytes, each));
+  double machine = (each - 1) * inner, later = size - each - 1;
   double around =
-      queue_ns(x, &x->outside, x->bytes, x->each - 1) + (x->machines - 1) * (outer + machine);
+      queue_ns(x, &x->outside, x->bytes, each - 1) + (x->machines - 1) * (outer + machine);
   double busy = outer + queue_ns(x, &x->outside, x->bytes, later) + machine;
-  return x->loops * (first * (x->each - 1) / x->each + larger_of(around, busy));
+  return x->loops * (first * (each - 1) / each + larger_of(around, busy)) +
+         lanes_around_ns(x, lanes);
 }
 
 // Each rank to all others: once, or twice. The ranks of a machine send to each other machine in the
@@ -352,8 +372,6 @@ static links_form *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_CHAIN_RING] = parts_ns,  [RONDO_ALGORITHM_TWO_SHOT] = two_shot_ns,
     [RONDO_ALGORITHM_ONE_SHOT] = one_shot_ns, [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_ns,
 };
-
-static uint64_t divide_up(uint64_t a, uint64_t b) { return b ? a / b + (a % b > 0) : 0; }
 
 static uint32_t chunks_of(const struct rondo_cost_query *q, int algorithm) {
   if (algorithm == RONDO_ALGORITHM_DOUBLE_TREE)

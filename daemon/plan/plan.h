@@ -134,8 +134,9 @@ struct rondo_plan {
   uint32_t nranks;
   uint32_t by_value;   // 1: slots carry copies, never references
   uint32_t keeps_sums; // 1: see struct rondo_plan_request
-  // 1: chunk c of the plan is the one of the rank at place c of the order by machines
-  // (plan_topology.h), not of the rank at position c
+  // 0: chunk c of the plan is the one of the rank at position c. Else the ranks are in the order by
+  // machines, and in so many lanes: chunk c is the one of the rank at place
+  // rondo_plan_lane_place(nranks, by_place, c) of that order (plan_topology.h)
   uint32_t by_place;
   // Scratch holds the chunks of a loop from `scratch_first` on, `scratch_count` of them, round the
   // end. Each block has its own. 0: the plan has no scratch.

@@ -80,6 +80,28 @@ static inline uint32_t rondo_plan_topology_place(const struct rondo_plan_topolog
   return t && t->place_of ? t->place_of[position] : position;
 }
 
+// The ranks of a group in `lanes` lanes: those of lane l are at the places that are l modulo
+// `lanes`, and have numbers in the order of their places. Chunks have the numbers of all lanes, one
+// lane after the other.
+
+// The ranks of a lane, and the chunk of its first one.
+static inline uint32_t rondo_plan_lane_size(uint32_t nranks, uint32_t lanes, uint32_t lane) {
+  return nranks / lanes + (lane < nranks % lanes);
+}
+
+static inline uint32_t rondo_plan_lane_first(uint32_t nranks, uint32_t lanes, uint32_t lane) {
+  uint32_t larger = nranks % lanes;
+  return lane * (nranks / lanes) + (lane < larger ? lane : larger);
+}
+
+// The place of the rank with a chunk.
+static inline uint32_t rondo_plan_lane_place(uint32_t nranks, uint32_t lanes, uint32_t chunk) {
+  uint32_t size = nranks / lanes, larger = nranks % lanes, in_larger = larger * (size + 1);
+  if (chunk < in_larger)
+    return chunk % (size + 1) * lanes + chunk / (size + 1);
+  return (chunk - in_larger) % size * lanes + larger + (chunk - in_larger) / size;
+}
+
 // The line from a root: the root, the other ranks of its machine, then those of the other machines
 // in turn. So each machine is entered once.
 struct rondo_plan_line {

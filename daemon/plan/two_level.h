@@ -1,10 +1,10 @@
 // Plans over two levels. All-reduce: the ranks of each machine to one of them, its leader; all
 // leaders among themselves; and back. Only leaders send to other machines, each as few bytes as
 // possible. A broadcast is the way back from the root, which is the leader of its machine, and a
-// reduce the way there. In an all-gather the ranks of a machine first gather among themselves. With
-// chains inside machines there may be several leaders of a machine (rondo_plan_topology_leaders).
-// Each has its part of the chunks, a *lane*. The algorithms inside machines and between them are
-// chosen independently.
+// reduce the way there. With chains inside machines there may be several leaders of a machine
+// (rondo_plan_topology_leaders). Each has its part of the chunks, a *lane*. The algorithms inside
+// machines and between them are chosen independently. All-gathers and reduce-scatters have rings of
+// all ranks of a lane (two_level_parts.c).
 #ifndef RONDO_DAEMON_PLAN_TWO_LEVEL_H
 #define RONDO_DAEMON_PLAN_TWO_LEVEL_H
 
@@ -45,6 +45,13 @@ void rondo_plan_ring_append(const struct rondo_plan_circle *circle, int kind, in
 // their order (docs/algorithms.md).
 void rondo_plan_doubling_append(const struct rondo_plan_circle *circle, int result,
                                 struct rondo_plan *plan);
+
+// The most ranks of a lane of a reduce-scatter, each of which keeps sums of as many chunks.
+#define RONDO_PLAN_MAX_LANE_SUMS 16u
+
+// The lanes of an all-gather or reduce-scatter whose machines have `leaders` leaders each: as many,
+// or 1 where a rank would keep too many sums.
+uint32_t rondo_plan_part_lanes(int kind, uint32_t nranks, uint32_t leaders);
 
 // The builders. `chunk_count` of the plan is set: of an all-reduce for each lane that of the
 // machines with a ring, else 1; of a reduce or broadcast 1 for each lane.

@@ -84,6 +84,7 @@ struct step {
   const struct rondo_plan_op *op;
   struct rondo_plan_where at;
   uint32_t index;                // of the chunk in the message
+  uint32_t number;               // of the chunk in the plan; `at` has its place in the buffer
   struct connector *send, *recv; // or null
   struct slot *sent, *received;  // or null
   struct symbol value;
@@ -318,12 +319,25 @@ static uint32_t chunk_distance(const struct rondo_plan_op *op, uint32_t index) {
   return index + left_out * op->chunk_stride;
 }
 
-// Chunk `index` of an execution of an op, as its place in the buffer.
+// Chunk `index` of an execution of an op.
+static uint32_t chunk_number(const struct rondo_plan *plan, const struct rondo_plan_op *op,
+                             uint32_t repeat, uint32_t index) {
+  uint64_t at = op->first_chunk + (uint64_t)repeat * op->chunk_stride + chunk_distance(op, index);
+  return (uint32_t)(at % plan->chunk_count);
+}
+
+// The place of a chunk in the buffer.
+static uint32_t chunk_place(const struct machine *m, const struct rondo_plan *plan,
+                            uint32_t number) {
+  if (!plan->by_place)
+    return number;
+  return rondo_plan_topology_at(m->what->topology,
+                                rondo_plan_lane_place(plan->nranks, plan->by_place, number));
+}
+
 static uint32_t chunk_of(const struct machine *m, const struct rondo_plan *plan,
                          const struct rondo_plan_op *op, uint32_t repeat, uint32_t index) {
-  uint64_t at = op->first_chunk + (uint64_t)repeat * op->chunk_stride + chunk_distance(op, index);
-  uint32_t chunk = (uint32_t)(at % plan->chunk_count);
-  return plan->by_place ? rondo_plan_topology_at(m->what->topology, chunk) : chunk;
+  return chunk_place(m, plan, chunk_number(plan, op, repeat, index));
 }
 
 static uint32_t input_index(const struct step *step) {
@@ -370,7 +384,7 @@ static struct place *scratch_at(const struct machine *m, const struct step *step
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
   bool mirrors = step->op->primitive & RONDO_PRIM_MIRROR;
   uint32_t n = plan->chunk_count, done = chunk_distance(step->op, step->index);
-  uint32_t place = (step->at.chunk + n - plan->scratch_first) % n;
+  uint32_t place = (step->number + n - plan->scratch_first) % n;
   if (mirrors)
     place = (n - place) % n;
   if (place < plan->scratch_count && (mirrors ? place + done < n : place >= done))
@@ -669,8 +683,8 @@ static bool barrier_check(const struct machine *m, uint32_t rank) {
 static bool scratch_check(const struct machine *m, uint32_t rank) {
   const struct rondo_plan *plan = &m->what->plans[rank];
   for (uint32_t i = 0; i < plan->scratch_count; i++) {
-    struct rondo_plan_where at = {rank, RONDO_PLAN_NOWHERE,
-                                  (plan->scratch_first + i) % plan->chunk_count};
+    uint32_t number = (plan->scratch_first + i) % plan->chunk_count;
+    struct rondo_plan_where at = {rank, RONDO_PLAN_NOWHERE, chunk_place(m, plan, number)};
     if (!is_followed(m->what, at.chunk))
       continue;
     const struct place *place =
@@ -808,7 +822,8 @@ static enum step_result chunks_step(const struct machine *m, struct step *step) 
   if (step->send != NULL && !slot_put(m, step, first, count))
     return STEP_NO_MEMORY;
   for (step->index = first; step->index < first + count; step->index++) {
-    step->at.chunk = chunk_of(m, plan, step->op, repeat, step->index);
+    step->number = chunk_number(plan, step->op, repeat, step->index);
+    step->at.chunk = chunk_place(m, plan, step->number);
     if (!chunk_step(m, step))
       return STEP_FAULT;
   }

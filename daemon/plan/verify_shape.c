@@ -213,12 +213,11 @@ static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_
     return "has another chunk count than rank 0, or none";
   if (rondo_plan_has_parts(what->kind) && plan->chunk_count != what->nranks)
     return "does not have one chunk a rank";
-  if (plan->by_place > (rondo_plan_has_parts(what->kind) && what->topology))
+  if (plan->by_place &&
+      (!rondo_plan_has_parts(what->kind) || !what->topology || plan->by_place > plan->nranks))
     return "takes chunks by places that it does not have";
   if (plan->scratch_count > plan->chunk_count || plan->scratch_first >= plan->chunk_count)
     return "has scratch for more than a loop";
-  if (plan->by_place && plan->scratch_count)
-    return "takes chunks by places, and has scratch";
   for (uint32_t i = 0; i < plan->op_count && plan->by_place; i++)
     if (plan->ops[i].width > 1)
       return "takes chunks by places, and several at once";

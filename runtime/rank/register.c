@@ -425,9 +425,10 @@ static void program_fill(const struct rondo_coll *coll, char *to) {
   memcpy(to, &own, sizeof own);
   to += sizeof own;
   memcpy(to, plan->ops, plan->op_count * sizeof plan->ops[0]);
-  if (plan->by_place)
-    memcpy(to + coll_ops_bytes(coll), coll->registration.shape.topology->order,
-           plan->nranks * sizeof(uint32_t));
+  uint32_t *order = (uint32_t *)(void *)(to + coll_ops_bytes(coll));
+  for (uint32_t i = 0; plan->by_place && i < plan->nranks; i++)
+    order[i] = rondo_plan_topology_at(coll->registration.shape.topology,
+                                      rondo_plan_lane_place(plan->nranks, plan->by_place, i));
 }
 
 // What is written at registration.

@@ -252,6 +252,14 @@ def check_machines_of_other_kinds():
             one, two = plan(kind, *place), plan(kind, *place, "--ports", 2)
             assert two["verified"] is True, two
             assert two["cost"]["machine_bytes"] == one["cost"]["machine_bytes"], two
+            assert two["cost"]["port_bytes"] * 2 == one["cost"]["port_bytes"], two
+    # Each port of a machine carries as much, and all together no more.
+    for kind in ("all_gather", "reduce_scatter"):
+        for ports in (1, 2, 4):
+            found = plan(kind, 32, "1M", "--machines", 4, "--ports", ports, "--in-turn")
+            assert found["algorithm"] == "chain+ring" and found["verified"] is True, found
+            assert found["cost"]["machine_bytes"] == 24 << 20, found
+            assert found["cost"]["port_bytes"] * ports == 24 << 20, found
 
 
 def check_quantised():

@@ -629,22 +629,60 @@ static void two_level_roots_prove(int algorithm, uint32_t n) {
     }
 }
 
-// Each machine gets the parts of the others once, through one connector.
-static void two_level_gather_prove(uint32_t n) {
-  uint32_t machines = topology->machine_count;
-  group_prove_once(RONDO_ALL_GATHER, RONDO_ALGORITHM_CHAIN_RING, n, 0);
-  assert_int_equal(links_between_machines(n), machines > 1 ? machines : 0);
-  for (uint32_t m = 0; m < machines && machines > 1; m++)
-    assert_int_equal(chunks_entering(n, m), n - topology->machines[m].rank_count);
+// Chunks that go through a port of a machine, out of it or into it. Each port is of every
+// `leaders`-th rank of its machine.
+static uint32_t port_chunks(uint32_t n, uint32_t machine, uint32_t port, bool out) {
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < n; rank++) {
+    const struct rondo_plan *plan = &plans[rank];
+    uint32_t on = rondo_plan_topology_machine_of(topology, rank), leaders = topology->leaders;
+    uint32_t local = rondo_plan_topology_place(topology, rank) - topology->machines[on].first;
+    const unsigned way = out ? RONDO_PRIM_SEND : RONDO_PRIM_RECV;
+    for (uint32_t i = 0; i < plan->op_count && on == machine && local % leaders == port; i++) {
+      const struct rondo_plan_op *op = &plan->ops[i];
+      if (op->primitive & way) {
+        uint32_t peer = out ? rondo_plan_peer(plan, &plan->send, op->send_peer)
+                            : rondo_plan_peer(plan, &plan->recv, op->recv_peer);
+        count += rondo_plan_topology_machine_of(topology, peer) != machine ? op->repeat : 0;
+      }
+    }
+  }
+  return count;
 }
 
-// Each machine sends one sum of each part of the others.
-static void two_level_scatter_prove(uint32_t n) {
+// All ports of a machine carry as many chunks, to within one; to within two if neither the ranks of
+// the group nor those of the machine concerned can be divided by the ports.
+static void assert_ports_are_even(int kind, uint32_t n, uint32_t machine) {
+  uint32_t leaders = topology->leaders, machines = topology->machine_count;
+  bool gathers = kind == RONDO_ALL_GATHER;
+  // Machines whose chunks do not come in, or do not go out.
+  const uint32_t left_out[] = {gathers ? machine : (machine + machines - 1) % machines,
+                               gathers ? (machine + 1) % machines : machine};
+  for (int out = 0; out <= 1; out++) {
+    uint32_t least = UINT32_MAX, most = 0;
+    for (uint32_t port = 0; port < leaders; port++) {
+      uint32_t count = port_chunks(n, machine, port, out);
+      least = count < least ? count : least;
+      most = count > most ? count : most;
+    }
+    bool divides = n % leaders == 0 || topology->machines[left_out[out]].rank_count % leaders == 0;
+    assert_in_range(most - least, 0, divides ? 1 : 2);
+  }
+}
+
+// Each machine gets the parts of the others once, or sends one sum of each, through a connector of
+// each lane.
+static void two_level_parts_prove(int kind, uint32_t n) {
   uint32_t machines = topology->machine_count;
-  group_prove_once(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_CHAIN_RING, n, 0);
-  assert_int_equal(links_between_machines(n), machines > 1 ? machines : 0);
-  for (uint32_t m = 0; m < machines && machines > 1; m++)
-    assert_int_equal(chunks_leaving(n, m), n - topology->machines[m].rank_count);
+  uint32_t lanes = rondo_plan_part_lanes(kind, n, topology->leaders);
+  group_prove_once(kind, RONDO_ALGORITHM_CHAIN_RING, n, 0);
+  assert_int_equal(links_between_machines(n), machines > 1 ? machines * lanes : 0);
+  for (uint32_t m = 0; m < machines && machines > 1; m++) {
+    uint32_t chunks = kind == RONDO_ALL_GATHER ? chunks_entering(n, m) : chunks_leaving(n, m);
+    assert_int_equal(chunks, n - topology->machines[m].rank_count);
+    if (lanes == topology->leaders)
+      assert_ports_are_even(kind, n, m);
+  }
 }
 
 // Proves the two-level plans of `n` ranks on the machines `on`, of which each has `ports`.
@@ -667,8 +705,8 @@ static void two_level_prove(const uint32_t *on, uint32_t n, uint32_t ports) {
     }
     two_level_roots_prove(two_level[k], n);
   }
-  two_level_gather_prove(n);
-  two_level_scatter_prove(n);
+  two_level_parts_prove(RONDO_ALL_GATHER, n);
+  two_level_parts_prove(RONDO_REDUCE_SCATTER, n);
   rondo_plan_topology_destroy(topology);
   topology = NULL;
 }

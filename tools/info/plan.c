@@ -153,11 +153,11 @@ static json_t *cost_json(const struct info_plan *p) {
   const struct info_plan_cost *c = &p->cost;
   if (is_faulty(p))
     return json_null();
-  return json_pack("{s:i, s:i, s:I, s:I, s:i, s:I, s:f, s:f}", "dependent_hops", c->dependent_hops,
-                   "sends", c->sends, "bytes", (json_int_t)c->bytes, "machine_bytes",
-                   (json_int_t)c->machine_bytes, "state_bytes", c->state_bytes, "scratch_bytes",
-                   (json_int_t)c->scratch_bytes, "build_us", c->build_us, "choose_us",
-                   c->choose_us);
+  return json_pack(
+      "{s:i, s:i, s:I, s:I, s:I, s:i, s:I, s:f, s:f}", "dependent_hops", c->dependent_hops, "sends",
+      c->sends, "bytes", (json_int_t)c->bytes, "machine_bytes", (json_int_t)c->sent.machine_bytes,
+      "port_bytes", (json_int_t)c->sent.port_bytes, "state_bytes", c->state_bytes, "scratch_bytes",
+      (json_int_t)c->scratch_bytes, "build_us", c->build_us, "choose_us", c->choose_us);
 }
 
 static json_t *why_json(const struct info_plan *p) {
@@ -170,15 +170,15 @@ static json_t *why_json(const struct info_plan *p) {
 static json_t *candidate_json(const struct info_plan *p, int algorithm, double time_ns) {
   struct rondo_plan_form form;
   struct rondo_plan_request request = p->request;
-  uint64_t machine_bytes = 0;
+  struct info_plan_sent sent;
   request.algorithm = algorithm;
   if (!rondo_plan_form_of(&p->query, algorithm, &form) ||
-      info_plan_machine_bytes(&request, p->bytes, &machine_bytes) != RONDO_SUCCESS)
+      info_plan_machine_bytes(&request, p->bytes, &sent) != RONDO_SUCCESS)
     return NULL;
   return json_pack(
       "{s:s, s:f, s:i, s:I, s:I, s:b, s:b}", "algorithm", rondo_plan_algorithm_name(algorithm),
       "predicted_us", time_ns / 1e3, "dependent_hops", (int)form.hops, "messages",
-      (json_int_t)form.messages, "machine_bytes", (json_int_t)machine_bytes, "may_be_chosen",
+      (json_int_t)form.messages, "machine_bytes", (json_int_t)sent.machine_bytes, "may_be_chosen",
       rondo_cost_is_candidate(&p->query, algorithm), "is_chosen", algorithm == p->choice.algorithm);
 }
 

@@ -194,22 +194,33 @@ static void machine_bytes_add(const struct rondo_plan_request *q, const struct r
   }
 }
 
+static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+// The ranks of a machine share its ports in turn.
 int info_plan_machine_bytes(const struct rondo_plan_request *request, uint64_t bytes,
-                            uint64_t *most) {
+                            struct info_plan_sent *most) {
   const struct rondo_plan_topology *t = request->topology;
-  uint64_t *sent = calloc(rondo_plan_topology_machines(t), sizeof *sent);
+  uint32_t machines = rondo_plan_topology_machines(t), ports = rondo_plan_topology_leaders(t);
+  uint64_t *sent = calloc((size_t)machines * ports, sizeof *sent); // by machine and port
   int status = sent ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
-  *most = 0;
+  *most = (struct info_plan_sent){0};
   for (uint32_t r = 0; t && r < request->nranks && status == RONDO_SUCCESS; r++) {
     struct rondo_plan_request of_rank = *request;
     struct rondo_plan plan;
-    uint64_t *of_machine = &sent[rondo_plan_topology_machine_of(t, r)];
+    uint32_t machine = rondo_plan_topology_machine_of(t, r);
+    uint32_t local = rondo_plan_topology_place(t, r) - t->machines[machine].first;
     of_rank.rank = r;
     status = rondo_plan_build(&of_rank, &plan);
     if (status == RONDO_SUCCESS)
-      machine_bytes_add(&of_rank, &plan, bytes, of_machine);
-    if (status == RONDO_SUCCESS && *of_machine > *most)
-      *most = *of_machine;
+      machine_bytes_add(&of_rank, &plan, bytes, &sent[machine * ports + local % ports]);
+  }
+  for (uint32_t m = 0; m < machines && status == RONDO_SUCCESS; m++) {
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < ports; i++) {
+      all += sent[m * ports + i];
+      most->port_bytes = larger_of(most->port_bytes, sent[m * ports + i]);
+    }
+    most->machine_bytes = larger_of(most->machine_bytes, all);
   }
   free(sent);
   return status;
@@ -220,7 +231,7 @@ bool info_plan_cost_count(const struct rondo_plan_request *request, const struct
   const struct rondo_plan *plan = &plans[request->rank];
   int64_t hops = hops_count(plans, request->nranks);
   *cost = (struct info_plan_cost){0};
-  if (hops < 0 || info_plan_machine_bytes(request, bytes, &cost->machine_bytes) != RONDO_SUCCESS)
+  if (hops < 0 || info_plan_machine_bytes(request, bytes, &cost->sent) != RONDO_SUCCESS)
     return false;
   cost->dependent_hops = (uint32_t)hops;
   sends_count(request, plan, bytes, cost);

@@ -7,6 +7,11 @@
 
 #include "daemon/plan/build.h"
 
+// The most that a machine sends to others, and the most that one of its ports sends.
+struct info_plan_sent {
+  uint64_t machine_bytes, port_bytes;
+};
+
 // What a plan costs, from the plans of all ranks of the group. A run is taken as one loop, as in
 // docs/algorithms.md.
 struct info_plan_cost {
@@ -14,9 +19,9 @@ struct info_plan_cost {
   // that its sender has sent or received before, and for those that its receiver has received
   // before: a rank sends one message at a time, and receives one at a time.
   uint32_t dependent_hops;
-  uint32_t sends;         // messages of this rank
-  uint64_t bytes;         // in those messages
-  uint64_t machine_bytes; // the most that a machine sends to others
+  uint32_t sends; // messages of this rank
+  uint64_t bytes; // in those messages
+  struct info_plan_sent sent;
   uint32_t state_bytes;   // memory of the plan: its ops and its peers
   uint64_t scratch_bytes; // of a block
   double build_us;        // time to build the plan, the least of many
@@ -32,9 +37,9 @@ uint32_t info_plan_op_chunk(const struct rondo_plan *plan, const struct rondo_pl
 bool info_plan_cost_count(const struct rondo_plan_request *request, const struct rondo_plan *plans,
                           uint64_t bytes, struct info_plan_cost *cost);
 
-// Counts the bytes that each machine sends to others, and writes the most. Builds the plans of all
-// ranks as of `request`. Returns an enum rondo_status.
+// Counts the bytes that machines send to others. Builds the plans of all ranks as of `request`.
+// Returns an enum rondo_status.
 int info_plan_machine_bytes(const struct rondo_plan_request *request, uint64_t bytes,
-                            uint64_t *most);
+                            struct info_plan_sent *most);
 
 #endif // RONDO_TOOLS_INFO_PLAN_COST_H
