@@ -347,7 +347,9 @@ static const struct argp_option arguments[] = {
     {"trace", 't', NULL, 0, "print who acts and what it does", 0},
     {"fault", 'x', "NAME", 0, "plant a fault; succeed if it is caught", 0},
     {"comms", 'c', NULL, 0, "calls of communicators instead of collectives with ids", 0},
-    {"hasten", 'h', "WHAT", 0, "programs in which `ends' of runs, or `cuts' of links, meet much",
+    {"hasten", 'h', "WHAT", 0,
+     "programs in which `ends' of runs, or `cuts' of links, meet much, or machines have several "
+     "`ports'",
      0},
     {"nccl", 'l', NULL, 0, "programs on the drop-in libnccl instead", 0},
     {"record", 'r', "FILE", 0,
@@ -393,9 +395,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
   case 'h':
     o->hastened = text;
-    o->hasten = strcmp(text, "ends") == 0   ? explore_program_hasten_ends
-                : strcmp(text, "cuts") == 0 ? explore_program_hasten_cuts
-                                            : NULL;
+    o->hasten = strcmp(text, "ends") == 0    ? explore_program_hasten_ends
+                : strcmp(text, "cuts") == 0  ? explore_program_hasten_cuts
+                : strcmp(text, "ports") == 0 ? explore_program_hasten_ports
+                                             : NULL;
     if (!o->hasten)
       argp_error(state, "nothing to hasten: %s", text);
     return 0;

@@ -48,6 +48,7 @@ static struct wire wires[EXPLORE_RANKS][EXPLORE_RANKS];
 static uint32_t process_count, rank_count;
 static uint32_t homes[EXPLORE_RANKS];
 static uint32_t machines[EXPLORE_RANKS]; // of the processes
+static uint32_t ports;                   // of a machine
 
 static void discard(struct letter *l) {
   if (l->fd >= 0)
@@ -183,8 +184,11 @@ static uint32_t address_of(struct rondo_members *mesh, uint32_t process,
 static int process_get(struct rondo_members *mesh, uint32_t process,
                        struct rondo_members_process *out) {
   (void)mesh;
-  *out = (struct rondo_members_process){
-      .machine = {machines[process]}, .pid_namespace = process, .cores = 2, .host = ""};
+  *out = (struct rondo_members_process){.machine = {machines[process]},
+                                        .pid_namespace = process,
+                                        .cores = 2,
+                                        .ports = ports,
+                                        .host = ""};
   return process < process_count ? RONDO_SUCCESS : RONDO_ERR_UNKNOWN;
 }
 
@@ -242,6 +246,7 @@ void explore_net_reset(const struct explore_program *program, struct random *ran
   memset(meshes, 0, sizeof meshes);
   memcpy(homes, program->process_of, sizeof homes);
   memcpy(machines, program->machine_of, sizeof machines);
+  ports = program->ports;
   net_random = random;
   suspect = UINT32_MAX;
   explore_carrier_reset(random);

@@ -1,5 +1,6 @@
 #include "tests/explore/program.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "daemon/plan/build.h"
@@ -232,6 +233,43 @@ void explore_program_hasten_cuts(struct explore_program *p) {
     p->process_of[i] = p->machine_of[i] = i;
   p->process_count = p->cfg.rank_count;
   p->cuts = 3;
+}
+
+// All ranks of a period are on two machines, and most periods have two ranks on each.
+static void draw_places(struct random *r, struct explore_program *p) {
+  int are_alone = random_chance(r, 50); // each rank in a process of its own
+  p->process_count = are_alone ? p->cfg.rank_count : 2;
+  for (uint32_t i = 0; i < p->cfg.rank_count; i++) {
+    uint32_t machine = i < 2 ? i : i == 2 ? random_below(r, 2) : 4 - i;
+    p->process_of[i] = are_alone ? i : machine;
+    p->machine_of[p->process_of[i]] = machine;
+  }
+}
+
+void explore_program_hasten_ports(struct explore_program *p) {
+  static const int kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER,
+                              RONDO_REDUCE, RONDO_BROADCAST};
+  struct random r = {random_mix(p->seed + 1717)};
+  p->ports = 2;
+  p->cfg.rank_count = EXPLORE_RANKS;
+  draw_places(&r, p);
+  for (uint32_t c = 0; c < p->coll_count; c++) {
+    draw_coll(&r, p, c);
+    uint32_t nranks = random_chance(&r, 70) ? EXPLORE_RANKS : EXPLORE_RANKS - 1;
+    for (uint32_t k = 0; k < p->colls[c].period_count; k++) {
+      struct explore_period *d = &p->colls[c].periods[k];
+      d->nranks = nranks;
+      while (draw_operation(&r, d), d->kind > RONDO_BROADCAST) {
+      }
+      draw_runs(&r, d, p->flavour);
+    }
+  }
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    bool doubles =
+        random_chance(&r, 30) && kinds[i] != RONDO_ALL_GATHER && kinds[i] != RONDO_REDUCE_SCATTER;
+    p->manual.shape.algorithms[kinds[i]] =
+        (doubles ? RONDO_ALGORITHM_CHAIN_DOUBLING : RONDO_ALGORITHM_CHAIN_RING) + 1;
+  }
 }
 
 #define CALM_TICK_NS 200u

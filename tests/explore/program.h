@@ -57,6 +57,7 @@ struct explore_program {
   uint32_t process_count; // of the job; 1: there is no network
   uint32_t process_of[EXPLORE_RANKS];
   uint32_t machine_of[EXPLORE_RANKS]; // the processes; those of different ones share no memory
+  uint32_t ports;                     // of each machine; 0: unknown
   uint32_t cuts;                      // links between processes that are cut, at most
   uint32_t last_deregister;           // 1: deregister at the end; 0: leave that to the destruction
 };
@@ -65,9 +66,11 @@ struct explore_program {
 void explore_program_make(struct explore_program *p, uint64_t seed);
 
 // Makes it one in which what is rare happens often: what comes between a block's posting of a run's
-// end and whatever it does next, or links that are cut as producers take leave.
+// end and whatever it does next, links that are cut as producers take leave, or plans over two
+// levels of machines that have several ports.
 void explore_program_hasten_ends(struct explore_program *p);
 void explore_program_hasten_cuts(struct explore_program *p);
+void explore_program_hasten_ports(struct explore_program *p);
 // To measure time: runs that all end well, in one process, with default budgets.
 void explore_program_calm(struct explore_program *p);
 
