@@ -247,27 +247,26 @@ static uint32_t query_lanes(const struct rondo_cost_query *q, int algorithm) {
                                                                                : 1;
 }
 
-// Pairs of ranks of a machine that are beside each other in the chain of a further lane, and not in
-// that of lane 0, which goes through the ranks in turn. That of lane l has l in front: so l is
-// beside 0, and l - 1 beside l + 1. An all-reduce uses each pair both ways; in a reduce or
-// broadcast 1 and 2 are in front of 0 and also after it.
-static uint64_t lanes_pairs(int kind, uint32_t ranks, uint32_t lanes) {
-  uint32_t known = rondo_plan_is_rooted(kind) ? 1 : 3;
+// Pairs of ranks of a machine that are beside each other in the chain of a further lane of an
+// all-reduce, and not in that of lane 0, which goes through the ranks in turn. That of lane l has l
+// in front: so l is beside 0, and l - 1 beside l + 1. Each pair is used both ways.
+static uint64_t lanes_pairs(uint32_t ranks, uint32_t lanes) {
+  return (lanes > 3 ? lanes - 3 : 0) + (lanes < ranks ? lanes - 1 : ranks - 2);
+}
+
+// The same of a reduce or broadcast, whose leaders are all beside each other. The last rank of the
+// line of the others is beside each leader.
+static uint64_t fan_pairs(uint32_t ranks, uint32_t lanes) {
+  return (uint64_t)(lanes - 1) * (lanes == ranks ? lanes - 1 : lanes);
+}
+
+// Of all machines, for one level inside them. A root leads a lane, and sends or gets nothing else.
+static uint64_t all_pairs(const struct rondo_cost_query *q, uint32_t ranks, uint32_t lanes) {
   if (lanes == 1)
     return 0;
-  return (lanes > known ? lanes - known : 0) + (lanes < ranks ? lanes - 1 : ranks - 2);
-}
-
-// The same of the root's machine, if the root is rank 0: there lane l goes from 0 to l, then to 1.
-static uint64_t root_pairs(uint32_t ranks, uint32_t lanes) {
-  return lanes > 2 ? 3 * (lanes - 2) - (lanes == ranks) : 0;
-}
-
-// Of all machines, for one level inside them.
-static uint64_t all_pairs(const struct rondo_cost_query *q, uint32_t ranks, uint32_t lanes) {
-  uint64_t each = lanes_pairs(q->kind, ranks, lanes);
-  uint64_t first = rondo_plan_is_rooted(q->kind) ? root_pairs(ranks, lanes) : each;
-  return first + (query_machines(q) - 1) * each;
+  if (!rondo_plan_is_rooted(q->kind))
+    return query_machines(q) * lanes_pairs(ranks, lanes);
+  return query_machines(q) * fan_pairs(ranks, lanes) - (lanes - 1);
 }
 
 // To the leaders of a machine and back, and an all-reduce of the leaders of each lane. With a ring

@@ -112,16 +112,18 @@ static double lanes_ns(const struct net *x) {
   return larger_of((lanes - 1) * busy_ns(&x->inside, x->bytes), late * turn / x->slots);
 }
 
-// What several lanes to or from a root take longer than one. Their chain has the hop between the
-// root and the leaders, too. A rank takes all lanes of a loop before the next loop, so a loop waits
-// until the lanes have passed all leaders. The schedule simulator shows how long; it was not
-// derived.
+// Several lanes to or from a root, inside its machine (two_level_rooted.c): the line of the ranks
+// that lead none, then the leaders, then the root. A loop takes the messages of the root, which has
+// those of its own lane and the other lanes, or one hop between leaders and what a leader sends;
+// the schedule simulator shows how much of that, it was not derived.
 static double rooted_lanes_ns(const struct net *x) {
   double hop = hop_ns(&x->inside, x->bytes), busy = busy_ns(&x->inside, x->bytes);
   double lanes = x->lanes;
-  double turn = larger_of((lanes - 1) * hop + busy, (lanes - 2) * hop + lanes * busy);
-  bool reduces = x->kind == RONDO_REDUCE;
-  return (reduces ? 2 : 1) * hop + (x->loops - 1) * turn * (reduces ? 1.4 : 1);
+  bool has_line = x->n > x->lanes;
+  double of_root = (2 * (lanes - 1) + has_line) * busy;
+  double turn = larger_of(of_root, hop + (lanes + 1) * busy);
+  double line = has_line ? x->n - lanes : 1;
+  return (line + 1) * hop + (lanes - 1) * busy + (x->loops - 1) * turn;
 }
 
 // The line of a reduce or broadcast: loops follow each other.
@@ -129,7 +131,7 @@ static double line_ns(const struct net *x) {
   double outer = x->machines - 1, inner = x->n - 1 - outer;
   double chain = inner * hop_ns(&x->inside, x->bytes) + outer * hop_ns(&x->outside, x->bytes);
   if (x->has_root && x->lanes > 1)
-    return chain + lanes_ns(x) + rooted_lanes_ns(x);
+    return rooted_lanes_ns(x);
   double queue = inner > 0 ? loops_ns(x, &x->inside, busy_ns(&x->inside, x->bytes)) : 0;
   if (outer > 0)
     queue = larger_of(queue, loops_ns(x, &x->outside, busy_ns(&x->outside, x->bytes)));

@@ -98,63 +98,91 @@ static uint32_t children_of(bool is_line, uint32_t index, uint32_t n, uint32_t *
   return count;
 }
 
-// The ranks of the machine in the chain of a lane: first the one to which all come, then the
-// leader, then the others in turn.
-struct chain {
-  uint32_t first, second; // equal, except on the machine of a root that is not the leader
-};
-
-static uint32_t chain_step(const struct chain *c, uint32_t local) {
-  if (local == c->first)
-    return 0;
-  if (local == c->second)
-    return 1;
-  return 1 + local - (local > c->first) + (c->first != c->second && local < c->second);
+// One lane: the ranks of a machine from its leader on, which is the root on the root's machine, in
+// a chain or a binomial tree. The number of a rank of the machine there, and back.
+static uint32_t inner_number(const struct site *s, uint32_t first, uint32_t local) {
+  if (!rondo_plan_chains_inside(s->q->algorithm))
+    return (local + s->count - first) % s->count;
+  return local == first ? 0 : local + (local < first);
 }
 
-static uint32_t chain_at(const struct chain *c, uint32_t step) {
-  uint32_t low = c->first < c->second ? c->first : c->second;
-  uint32_t high = c->first + c->second - low, at = step - 1 - (low != high);
-  if (step == 0)
-    return c->first;
-  if (step == 1 && low != high)
-    return c->second;
-  at += at >= low;
-  return at + (low != high && at >= high);
+static uint32_t inner_position(const struct site *s, uint32_t first, uint32_t number) {
+  if (!rondo_plan_chains_inside(s->q->algorithm))
+    return local_position(s, (number + first) % s->count);
+  return local_position(s, number == 0 ? first : number - (number <= first));
 }
 
-// The number of a rank of the machine in its chain or binomial tree, and back. A binomial tree
-// begins with the leader, which is the root on the root's machine.
-static uint32_t inner_number(const struct site *s, const struct chain *c, uint32_t local) {
-  if (rondo_plan_chains_inside(s->q->algorithm))
-    return chain_step(c, local);
-  return (local + s->count - c->first) % s->count;
+static void inner_add(const struct site *s, uint32_t leader, struct node *x) {
+  bool chains = rondo_plan_chains_inside(s->q->algorithm);
+  uint32_t number = inner_number(s, leader, s->local), outer = x->child_count;
+  x->child_count += children_of(chains, number, s->count, x->children + outer);
+  for (uint32_t i = outer; i < x->child_count; i++)
+    x->children[i] = inner_position(s, leader, x->children[i]);
+  if (number > 0)
+    x->parent = inner_position(s, leader, parent_of(chains, number));
 }
 
-static uint32_t inner_position(const struct site *s, const struct chain *c, uint32_t number) {
-  if (rondo_plan_chains_inside(s->q->algorithm))
-    return local_position(s, chain_at(c, number));
-  return local_position(s, (number + c->first) % s->count);
+// Several lanes: whether a rank of the machine leads one. The others are a line in the order of
+// their numbers, the same for all lanes.
+static bool is_leader(const struct site *s, uint32_t local) {
+  bool leads = local < s->lanes && leader_local(s, s->machine, local) == local;
+  return leads || (s->machine == 0 && local == s->root_local);
+}
+
+// The rank of the line at or after `local`; the ranks of the machine if there is none.
+static uint32_t line_from(const struct site *s, uint32_t local) {
+  while (local < s->count && is_leader(s, local))
+    local++;
+  return local;
+}
+
+static uint32_t line_before(const struct site *s, uint32_t local) {
+  while (local-- > 0)
+    if (!is_leader(s, local))
+      return local;
+  return s->count;
+}
+
+// The leader of a lane has the line and the other leaders below it, but not the root, which is its
+// parent. So no leader waits for what others pass on in their lanes.
+static void fan_add(const struct site *s, uint32_t lane, struct node *x) {
+  uint32_t leader = leader_local(s, s->machine, lane), next = s->count;
+  bool has_root = s->machine == 0;
+  if (s->local == leader) {
+    next = line_from(s, 0);
+  } else if (!is_leader(s, s->local)) {
+    uint32_t before = line_before(s, s->local);
+    next = line_from(s, s->local + 1);
+    x->parent = local_position(s, before < s->count ? before : leader);
+  } else if (has_root && s->local == s->root_local) {
+    x->children[x->child_count++] = local_position(s, leader);
+  } else {
+    x->parent = local_position(s, leader);
+  }
+  if (next < s->count)
+    x->children[x->child_count++] = local_position(s, next);
+  for (uint32_t i = 0; s->local == leader && i < s->lanes; i++) {
+    uint32_t other = leader_local(s, s->machine, i);
+    if (other != leader && !(has_root && other == s->root_local))
+      x->children[x->child_count++] = local_position(s, other);
+  }
+  if (has_root && s->local == leader && leader != s->root_local)
+    x->parent = local_position(s, s->root_local);
 }
 
 static struct node node_of(const struct site *s, uint32_t lane) {
-  bool chains = rondo_plan_chains_inside(s->q->algorithm);
   bool lines = rondo_plan_rings_between(s->q->algorithm);
   uint32_t leader = leader_local(s, s->machine, lane);
-  const struct chain chain = {s->machine == 0 ? s->root_local : leader, leader};
-  uint32_t number = inner_number(s, &chain, s->local);
-  struct node x = {.is_root = s->machine == 0 && number == 0};
+  struct node x = {.is_root = s->machine == 0 && s->local == s->root_local};
   if (s->local == leader)
     x.child_count = children_of(lines, s->machine, s->machines, x.children);
   for (uint32_t i = 0; i < x.child_count; i++)
     x.children[i] = leader_position(s, x.children[i], lane);
-  uint32_t outer = x.child_count;
-  x.child_count += children_of(chains, number, s->count, x.children + outer);
-  for (uint32_t i = outer; i < x.child_count; i++)
-    x.children[i] = inner_position(s, &chain, x.children[i]);
-  if (number > 0)
-    x.parent = inner_position(s, &chain, parent_of(chains, number));
-  else if (!x.is_root)
+  if (s->lanes > 1)
+    fan_add(s, lane, &x);
+  else
+    inner_add(s, leader, &x);
+  if (s->local == leader && s->machine > 0)
     x.parent = leader_position(s, parent_of(lines, s->machine), lane);
   return x;
 }
@@ -202,26 +230,20 @@ static void lane_append(const struct site *s, struct rondo_plan *plan, uint32_t 
     up_append(plan, &x, lane);
 }
 
-// True if the rank does not take the lane that it leads in its turn, but first in a broadcast and
-// last in a reduce. Else it would pass that lane on only after the lanes before, which have come to
-// it through the ranks between. The first rank that is not the root is next to it in all lanes.
-static bool own_lane_moves(const struct site *s) {
-  bool leads = s->local < s->lanes && leader_local(s, s->machine, s->local) == s->local;
-  bool is_root = s->machine == 0 && s->local == s->root_local;
-  uint32_t next = s->machine == 0 && s->root_local == 0;
-  return leads && !is_root && s->local != next;
-}
-
-// The lanes one after the other.
+// The lanes one after the other, but a leader takes its own lane first in a broadcast and last in a
+// reduce: then it passes on what it has, and does not wait for other leaders before. With the root
+// it is the reverse, which has the other leaders' lanes from them, or for them.
 void rondo_plan_two_level_rooted_build(const struct rondo_plan_request *request,
                                        struct rondo_plan *plan) {
-  const struct site s = site_of(request);
-  bool moves = own_lane_moves(&s);
-  if (moves && request->kind == RONDO_BROADCAST)
-    lane_append(&s, plan, s.local);
+  struct site s = site_of(request);
+  bool is_root = s.machine == 0 && s.local == s.root_local, leads = is_leader(&s, s.local);
+  uint32_t own = is_root ? s.root_local % s.lanes : s.local;
+  bool is_first = leads && (request->kind == RONDO_BROADCAST) != is_root;
+  if (is_first)
+    lane_append(&s, plan, own);
   for (uint32_t lane = 0; lane < s.lanes; lane++)
-    if (!moves || lane != s.local)
+    if (!leads || lane != own)
       lane_append(&s, plan, lane);
-  if (moves && request->kind == RONDO_REDUCE)
-    lane_append(&s, plan, s.local);
+  if (leads && !is_first)
+    lane_append(&s, plan, own);
 }
