@@ -651,7 +651,7 @@ RONDO_FN struct rondo_mover_command rondo_mover_command_reduce(const struct rond
 }
 
 // The arguments of rondo_move_quantise and rondo_move_dequantise.
-// NOLINTNEXTLINE(readability-function-size): each parameter is an operand
+// NOLINTBEGIN(readability-function-size): each parameter is an operand
 RONDO_FN struct rondo_mover_command
 rondo_mover_command_quantise(const struct rondo_reduction *r, int quantisation, void *packed,
                              void *dst, const void *local, const void *incoming, uint64_t count) {
@@ -661,6 +661,7 @@ rondo_mover_command_quantise(const struct rondo_reduction *r, int quantisation, 
   m.kind = RONDO_MOVER_QUANTISE;
   return m;
 }
+// NOLINTEND(readability-function-size)
 
 RONDO_FN struct rondo_mover_command
 rondo_mover_command_dequantise(int quantisation, void *dst, const void *packed, uint64_t count) {

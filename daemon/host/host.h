@@ -46,9 +46,7 @@ struct rondo_host_daemon {
   struct rondo_daemon base;
   struct rondo_daemon_core core;
   struct rondo_device_table table;
-  struct rondo_host_block *blocks; // core.block_count of them
-  void *queues;                    // memory of the rings and of the daemon's queue halves
-  uint32_t exit;                   // core.exit points here
+  struct rondo_host_block *blocks;             // core.block_count of them
   _Alignas(RONDO_LINE_BYTES) uint32_t helpers; // threads that wait and step these blocks
   uint32_t sync_waiters;                       // threads in rondo_host_synchronize
   uint32_t left_word;                          // futex: changes when a block has left
@@ -58,6 +56,8 @@ struct rondo_host_daemon {
   uint64_t woken_ns;  // when its worker was last woken for remaining work
   uint64_t restart_min_ns, restart_max_ns;
   uint64_t starts; // counter
+  void *queues;    // memory of the rings and of the daemon's queue halves
+  uint32_t exit;   // core.exit points here
 };
 
 extern const struct rondo_driver rondo_host_driver;

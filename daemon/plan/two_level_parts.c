@@ -4,6 +4,8 @@
 // machines the lanes exchange what they have. docs/algorithms.md has the plans as tables.
 #include "daemon/plan/two_level.h"
 
+#include <assert.h>
+
 enum {
   SEND = RONDO_PRIM_SEND,
   SEND_RESULT = SEND | RONDO_PRIM_RESULT,
@@ -99,6 +101,7 @@ static void chunks_add(const struct member *m, int primitive, uint32_t repeat, u
 static void lane_add(const struct member *m, int primitive, uint32_t repeat, uint32_t at,
                      uint32_t send, uint32_t recv) {
   uint32_t first = rondo_plan_lane_first(m->q->nranks, m->lanes, m->lane), down = repeat;
+  assert(m->size > 0); // the rank itself is in its lane
   at %= m->size;
   if (m->lanes > 1 && repeat > at + 1)
     down = at + 1;

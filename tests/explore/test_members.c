@@ -529,11 +529,12 @@ static int run_size(uint32_t count) {
   uint64_t epoch = size_messages(w) - start;
   uint64_t reports = members_sent(w, RONDO_MEMBERSHIP_REPORT, RONDO_MEMBERSHIP_VERDICT);
   uint64_t probes = members_sent(w, RONDO_MEMBERSHIP_PROBE, RONDO_MEMBERSHIP_ANSWER);
+  unsigned long long others = reports + probes;
   printf("%u members: a death %.2f s, known to all after %.1f ms; %.2f messages a member for the "
          "epoch, %llu others; peak %.0f MiB\n",
          count, seconds() - joined,
          (double)(w->opened[w->opened_count - 1].last_ns - death_ns) / 1e6, (double)epoch / count,
-         (unsigned long long)(reports + probes), peak_mib());
+         others, peak_mib());
   // The first 32 places probe the keepers, once in each of the two epochs.
   if (start > 4 * (uint64_t)count || epoch > 4 * (uint64_t)count || reports > count ||
       probes > UINT64_C(2) * 2 * 32 * 3)

@@ -523,7 +523,7 @@ static void trees_add_as_documented(void **state) {
 // A large all-reduce: several loops, blocks with a rest each.
 static struct job_case large_case(int dtype, uint32_t ranks) {
   struct job_case c = {.blocks = 3, .slot_bytes = 4096};
-  c.shape = (struct rondo_kit_shape){RONDO_ALL_REDUCE, dtype, RONDO_SUM, ranks, 0, 50021, 0};
+  c.shape = (struct rondo_kit_shape){RONDO_ALL_REDUCE, dtype, RONDO_SUM, ranks, 0, 0, 50021};
   return c;
 }
 

@@ -77,7 +77,7 @@ static void live_on_a_machine(struct rondo_test_child *child) {
     RONDO_CHILD_CHECK(run_ip("link set rondo-t1 down") == 0);
   await_word(&lost);
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&reason) == RONDO_LOST_SELF); // no majority of one
-  rondo_members_calls->stop(mesh, SILENCE_NS, 0); // nobody answers
+  rondo_members_calls->stop(mesh, SILENCE_NS, 0);                        // nobody answers
 }
 
 static void a_cable_that_is_pulled_is_noticed_on_both_sides(void **state) {

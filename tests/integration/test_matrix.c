@@ -242,7 +242,7 @@ static void many_ranks_share_a_process(void **state) {
   struct rondo_config c = RONDO_CONFIG_INIT;
   lot.case_count = 0;
   for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
-    struct rondo_kit_shape s = {kind, RONDO_FLOAT32, RONDO_SUM, RANKS, 0, 300, 0};
+    struct rondo_kit_shape s = {kind, RONDO_FLOAT32, RONDO_SUM, RANKS, 0, 0, 300};
     s.root = (uint32_t)kind * 13 % RANKS;
     if (!rondo_kit_shape_is_kind(kind))
       continue;
@@ -258,7 +258,7 @@ static void what_caches_cannot_hold_is_exact(void **state) {
   if (!rondo_test_load(1, 0))
     skip(); // minutes of looking at values; test_move.c looks at all bytes around
   struct rondo_config c = RONDO_CONFIG_INIT;
-  struct rondo_kit_shape s = {RONDO_ALL_GATHER, RONDO_FLOAT64, RONDO_SUM, 2, 0, (1u << 20) + 3, 0};
+  struct rondo_kit_shape s = {RONDO_ALL_GATHER, RONDO_FLOAT64, RONDO_SUM, 2, 0, 0, (1u << 20) + 3};
   lot.cases[0] = (struct matrix_case){s, 0, 1};
   s.kind = RONDO_BROADCAST;
   s.count *= 2;
@@ -331,8 +331,8 @@ static void all_of_it_is_exact_and_repeatable(void **state) {
 static void more_than_two_to_the_31_elements(void **state) {
   (void)state;
   struct rondo_config c = RONDO_CONFIG_INIT;
-  struct rondo_kit_shape s = {
-      RONDO_ALL_REDUCE, RONDO_UINT8, RONDO_SUM, 2, 0, (UINT64_C(1) << 31) + 4099, 0};
+  struct rondo_kit_shape s = {RONDO_ALL_REDUCE,          RONDO_UINT8, RONDO_SUM, 2, 0, 0,
+                              (UINT64_C(1) << 31) + 4099};
   lot.cases[0] = (struct matrix_case){s, 1, 0};
   lot.case_count = 1;
   run_lot(2, &c);

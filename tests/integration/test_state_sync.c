@@ -724,9 +724,10 @@ static void sync_beside_one_that_goes(struct rondo_family *f, uint32_t rank, boo
   if (rank == 3) {
     rondo_family_await(&f->words[READY], 2);
     rondo_family_add(&f->words[DYING]);
+    if (dies)
+      for (;;)
+        pause_briefly();
   }
-  while (rank == 3 && dies)
-    pause_briefly();
   model_destroy(m);
   if (rank != 3 && dies)
     RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS), RONDO_SUCCESS);

@@ -925,45 +925,61 @@ static void one_that_was_cut_off_for_a_while_does_not_take_refusals_for_ends(voi
   }
 }
 
+// The two of four members that are not among `some`, or those that are.
+static void pair_do(const uint32_t *some, bool others, void (*act)(uint32_t process)) {
+  for (uint32_t i = 0; i < 4; i++)
+    if ((i == some[0] || i == some[1]) != others)
+      act(i);
+}
+
+static void bus_stop(uint32_t process) { bus.is_dead[process] = bus.is_stopped[process] = true; }
+
+static void bus_end_in_silence(uint32_t process) { bus.is_dead[process] = true; }
+
+static void bus_wake(uint32_t process) {
+  bus.is_dead[process] = bus.is_stopped[process] = bus.is_cut[process] = false;
+}
+
+static void bus_tell_all_died(uint32_t process) {
+  for (uint32_t i = 0; i < 4; i++)
+    if (i != process && !bus.is_dead[i])
+      bus_tell_died(i, process);
+}
+
 // Two are stopped together, and wake together when the others have put them out, gone on and left.
 // `hears`: what was sent to them meanwhile has reached their machines.
+static void stop_a_pair(uint32_t first, uint32_t second, bool hears) {
+  const uint32_t out[2] = {first, second};
+  const uint32_t other = first ? 0 : second == 1 ? 2 : 1;
+  bus_begin(4, false);
+  pair_do(out, false, bus_stop);
+  bus_step(other, (struct rondo_membership_event){
+                      .type = RONDO_MEMBERSHIP_BLOCK, .count = 2, .processes = out});
+  bus_pass(12 * S);
+  // Two keepers that were stopped are a majority: the others cannot go on either.
+  assert_true(second < 3 ? bus.opened[other] == 1 : bus.opened[other] > 1);
+  pair_do(out, true, bus_end_in_silence);
+  pair_do(out, false, bus_wake);
+  for (uint32_t k = 0; k < bus.letter_count && !hears; k++)
+    rondo_shared_bytes_put(bus.letters[k].bytes);
+  bus.letter_count = hears ? bus.letter_count : 0;
+  bus_deliver();
+  pair_do(out, true, bus_tell_all_died);
+  bus_pass(40 * S);
+  for (uint32_t k = 0; k < 2 && second == 3; k++) {
+    assert_true(hears || bus.opened[out[k]] == 1);
+    assert_int_equal(bus.ends[out[k]],
+                     hears ? RONDO_MEMBERSHIP_EVICTED : RONDO_MEMBERSHIP_NO_MAJORITY);
+  }
+  bus_end();
+}
+
 static void two_that_were_stopped_do_not_go_on_as_a_pair(void **state) {
   (void)state;
   for (uint32_t first = 0; first < 4; first++)
     for (uint32_t second = first + 1; second < 4; second++)
-      for (int hears = 0; hears < 2; hears++) {
-        const uint32_t out[2] = {first, second};
-        uint32_t other = 0;
-        bus_begin(4, false);
-        for (uint32_t i = 0; i < 2; i++)
-          bus.is_dead[out[i]] = bus.is_stopped[out[i]] = true;
-        while (bus.is_dead[other])
-          other++;
-        bus_step(other, (struct rondo_membership_event){
-                            .type = RONDO_MEMBERSHIP_BLOCK, .count = 2, .processes = out});
-        bus_pass(12 * S);
-        // Two keepers that were stopped are a majority: the others cannot go on either.
-        assert_true(second < 3 ? bus.opened[other] == 1 : bus.opened[other] > 1);
-        for (uint32_t i = 0; i < 4; i++) {
-          bus.is_stopped[i] = bus.is_cut[i] = false;
-          bus.is_dead[i] = i != first && i != second;
-        }
-        for (uint32_t k = 0; k < bus.letter_count && !hears; k++)
-          rondo_shared_bytes_put(bus.letters[k].bytes);
-        bus.letter_count = hears ? bus.letter_count : 0;
-        bus_deliver();
-        for (uint32_t i = 0; i < 4; i++)
-          if (i != first && i != second)
-            for (uint32_t k = 0; k < 2; k++)
-              bus_tell_died(out[k], i);
-        bus_pass(40 * S);
-        for (uint32_t k = 0; k < 2 && second == 3; k++) {
-          assert_true(hears || bus.opened[out[k]] == 1);
-          assert_int_equal(bus.ends[out[k]],
-                           hears ? RONDO_MEMBERSHIP_EVICTED : RONDO_MEMBERSHIP_NO_MAJORITY);
-        }
-        bus_end();
-      }
+      for (int hears = 0; hears < 2; hears++)
+        stop_a_pair(first, second, hears);
 }
 
 // Two keepers of four members, in a job that nothing has happened in for long.

@@ -653,7 +653,8 @@ static uint32_t port_chunks(uint32_t n, uint32_t machine, uint32_t port, bool ou
 // All ports of a machine carry as many chunks, to within one; to within two if neither the ranks of
 // the group nor those of the machine concerned can be divided by the ports.
 static void assert_ports_are_even(int kind, uint32_t n, uint32_t machine) {
-  uint32_t leaders = topology->leaders, machines = topology->machine_count;
+  uint32_t leaders = topology->leaders ? topology->leaders : 1;
+  uint32_t machines = topology->machine_count;
   bool gathers = kind == RONDO_ALL_GATHER;
   // Machines whose chunks do not come in, or do not go out.
   const uint32_t left_out[] = {gathers ? machine : (machine + machines - 1) % machines,

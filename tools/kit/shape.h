@@ -16,8 +16,8 @@ struct rondo_kit_shape {
   int redop;
   uint32_t rank_count;
   uint32_t root;
-  uint64_t count; // as rondo_collective_desc.count
   int quantisation;
+  uint64_t count; // as rondo_collective_desc.count
 };
 
 // Whether the kind is one collective whose parts are all of one size. The others:
