@@ -240,7 +240,7 @@ static void a_block_never_finds_a_gate_older_than_the_entry(void **state) {
 
 // ---- threads: two owners in turn, two blocks, and the CPU ----
 
-#define RUNS_OF_THREADS 20000u
+#define RUNS_OF_THREADS 4000u
 
 static uint64_t runs, payload[2];
 static uint32_t is_over, owners, mistakes;
