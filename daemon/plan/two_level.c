@@ -90,16 +90,8 @@ static void tree_peers_add(struct member *m) {
 
 // --------------------------------------------------------------------- ops ---
 
-// The chunks of a plan of which the number modulo `count` is `index`: a lane has its own leaders.
-struct lane {
-  struct rondo_plan *plan;
-  uint32_t index, count;
-};
-
-// Appends an op that takes chunks of the lane downwards from the one with number `first`. The peers
-// count where the primitive has them. Nothing if it would repeat 0 times.
-static void op_add(const struct lane *lane, int primitive, uint32_t repeat, uint32_t first,
-                   uint32_t send, uint32_t recv) {
+void rondo_plan_lane_append(const struct rondo_plan_lane *lane, int primitive, uint32_t repeat,
+                            uint32_t first, uint32_t send, uint32_t recv) {
   struct rondo_plan *plan = lane->plan;
   if (repeat == 0)
     return;
@@ -114,14 +106,16 @@ static void op_add(const struct lane *lane, int primitive, uint32_t repeat, uint
 }
 
 // For all chunks of the lane.
-static void all_add(const struct lane *lane, int primitive, uint32_t send, uint32_t recv) {
+static void all_add(const struct rondo_plan_lane *lane, int primitive, uint32_t send,
+                    uint32_t recv) {
   uint32_t chunks = lane->plan->chunk_count / lane->count;
-  op_add(lane, primitive, chunks, chunks - 1, send, recv);
+  rondo_plan_lane_append(lane, primitive, chunks, chunks - 1, send, recv);
 }
 
 // For the one chunk of a lane, with the next peer each time.
-static void walk_add(const struct lane *lane, int primitive, uint32_t repeat, uint32_t peer) {
-  op_add(lane, primitive, repeat, 0, peer, peer);
+static void walk_add(const struct rondo_plan_lane *lane, int primitive, uint32_t repeat,
+                     uint32_t peer) {
+  rondo_plan_lane_append(lane, primitive, repeat, 0, peer, peer);
   if (repeat > 0)
     lane->plan->ops[lane->plan->op_count - 1].peer_stride = 1;
 }
@@ -134,15 +128,16 @@ static uint32_t circle_at(const struct rondo_plan_circle *c, uint32_t place) {
                                 leads ? c->topology->machines[place].first + c->lane : place);
 }
 
-static struct lane circle_lane(const struct rondo_plan_circle *c, struct rondo_plan *plan) {
-  return (struct lane){plan, c->lane, c->lanes > 1 ? c->lanes : 1};
+static struct rondo_plan_lane circle_lane(const struct rondo_plan_circle *c,
+                                          struct rondo_plan *plan) {
+  return (struct rondo_plan_lane){plan, c->lane, c->lanes > 1 ? c->lanes : 1};
 }
 
 void rondo_plan_ring_append(const struct rondo_plan_circle *c, int kind, int result,
                             struct rondo_plan *plan) {
   uint32_t n = c->count, own = c->own, send = plan->send.count, recv = plan->recv.count;
   bool reduces = rondo_plan_reduces(kind), gathers = kind != RONDO_REDUCE_SCATTER;
-  const struct lane lane = circle_lane(c, plan);
+  const struct rondo_plan_lane lane = circle_lane(c, plan);
   int between = rondo_plan_base(kind) |
                 (reduces ? RECV_REDUCE_COPY | RONDO_PRIM_FINAL | result : RONDO_PRIM_COPY);
   plan->send.listed[plan->send.count++] = circle_at(c, (own + 1) % n);
@@ -150,20 +145,20 @@ void rondo_plan_ring_append(const struct rondo_plan_circle *c, int kind, int res
   if (reduces) {
     int adds =
         plan->keeps_sums || result ? RECV_REDUCE_COPY | RONDO_PRIM_SEND | result : RECV_REDUCE_SEND;
-    op_add(&lane, SEND | result, 1, (own + n - 1) % n, send, 0);
-    op_add(&lane, adds, n - 2, (own + n - 2) % n, send, recv);
+    rondo_plan_lane_append(&lane, SEND | result, 1, (own + n - 1) % n, send, 0);
+    rondo_plan_lane_append(&lane, adds, n - 2, (own + n - 2) % n, send, recv);
   }
-  op_add(&lane, between | (gathers ? RONDO_PRIM_SEND : 0), 1, own, send, recv);
+  rondo_plan_lane_append(&lane, between | (gathers ? RONDO_PRIM_SEND : 0), 1, own, send, recv);
   if (gathers) {
-    op_add(&lane, RECV_COPY_SEND, n - 2, (own + n - 1) % n, send, recv);
-    op_add(&lane, RECV_COPY, 1, (own + 1) % n, 0, recv);
+    rondo_plan_lane_append(&lane, RECV_COPY_SEND, n - 2, (own + n - 1) % n, send, recv);
+    rondo_plan_lane_append(&lane, RECV_COPY, 1, (own + 1) % n, 0, recv);
   }
 }
 
 void rondo_plan_doubling_append(const struct rondo_plan_circle *c, int result,
                                 struct rondo_plan *plan) {
   uint32_t n = c->count, own = c->own, core = 1, first = plan->recv.count;
-  const struct lane lane = circle_lane(c, plan);
+  const struct rondo_plan_lane lane = circle_lane(c, plan);
   while (core <= n / 2)
     core *= 2;
   if (own >= core) {
@@ -209,7 +204,7 @@ static void leader_build(const struct member *m, uint32_t lane, uint32_t lanes, 
 // -------------------------------------------------------------- binomial trees ---
 
 // Adds up what the children send in the receive buffer; `last`: a flag of the last child's op.
-static void children_reduce(const struct member *m, const struct lane *all, int last) {
+static void children_reduce(const struct member *m, const struct rondo_plan_lane *all, int last) {
   for (uint32_t i = 0; i < m->child_count; i++)
     all_add(all,
             RECV_REDUCE_COPY | (i ? RONDO_PRIM_RESULT : 0) | (i + 1 == m->child_count ? last : 0),
@@ -217,13 +212,13 @@ static void children_reduce(const struct member *m, const struct lane *all, int 
 }
 
 // The largest subtree first.
-static void children_send(const struct member *m, const struct lane *all) {
+static void children_send(const struct member *m, const struct rondo_plan_lane *all) {
   for (uint32_t i = m->child_count; i-- > 0;)
     all_add(all, SEND_RESULT, i, 0);
 }
 
 static void binomial_build(struct member *m) {
-  const struct lane all = {m->plan, 0, 1};
+  const struct rondo_plan_lane all = {m->plan, 0, 1};
   tree_peers_add(m);
   uint32_t parent = m->child_count;
   if (m->local > 0 && m->child_count == 1) { // passes each chunk on at once
@@ -251,7 +246,7 @@ static uint32_t chain_at(uint32_t lane, uint32_t step) {
 }
 
 // The op of the rank in the chain of a lane, on the way to the leader (`up`) or back.
-static void chain_op_add(const struct member *m, const struct lane *lane, bool up) {
+static void chain_op_add(const struct member *m, const struct rondo_plan_lane *lane, bool up) {
   uint32_t step = m->local < lane->index ? m->local + 1 : m->local, child = 0, parent = 0;
   if (m->local == lane->index)
     step = 0;
@@ -274,9 +269,9 @@ static void chain_op_add(const struct member *m, const struct lane *lane, bool u
 // each other's turn (docs/algorithms.md). A leader other than rank 0 is at the end of its own lane,
 // beyond rank 0. So it takes that lane last upwards and first downwards, or it would hold up those
 // that it passes on. It does not if a lane has several chunks, for which rank 0 would need slots.
-static void chains_add(const struct member *m, struct lane *lane, bool up) {
+static void chains_add(const struct member *m, struct rondo_plan_lane *lane, bool up) {
   bool is_end = m->local > 0 && m->local < lane->count && m->plan->chunk_count == lane->count;
-  struct lane own = *lane;
+  struct rondo_plan_lane own = *lane;
   own.index = m->local;
   if (is_end && !up)
     chain_op_add(m, &own, up);
@@ -288,7 +283,7 @@ static void chains_add(const struct member *m, struct lane *lane, bool up) {
 }
 
 static void chains_build(const struct member *m) {
-  struct lane lane = {m->plan, 0, rondo_plan_topology_leaders(m->q->topology)};
+  struct rondo_plan_lane lane = {m->plan, 0, rondo_plan_topology_leaders(m->q->topology)};
   chains_add(m, &lane, true);
   if (m->local < lane.count)
     leader_build(m, m->local, lane.count, m->count > 1 ? RONDO_PRIM_RESULT : 0);

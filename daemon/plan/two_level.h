@@ -46,6 +46,17 @@ void rondo_plan_ring_append(const struct rondo_plan_circle *circle, int kind, in
 void rondo_plan_doubling_append(const struct rondo_plan_circle *circle, int result,
                                 struct rondo_plan *plan);
 
+// The chunks of a plan of which the number modulo `count` is `index`: a lane has its own leaders.
+struct rondo_plan_lane {
+  struct rondo_plan *plan;
+  uint32_t index, count;
+};
+
+// Appends an op that takes chunks of the lane downwards from the one with number `first`. The peers
+// count where the primitive has them. Nothing if it would repeat 0 times.
+void rondo_plan_lane_append(const struct rondo_plan_lane *lane, int primitive, uint32_t repeat,
+                            uint32_t first, uint32_t send, uint32_t recv);
+
 // The most ranks of a lane of a reduce-scatter, each of which keeps sums of as many chunks.
 #define RONDO_PLAN_MAX_LANE_SUMS 16u
 

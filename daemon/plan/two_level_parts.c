@@ -81,20 +81,11 @@ static uint32_t lane_peer(const struct member *m, struct rondo_plan_peers *peers
   return place_peer(m, peers, number * m->lanes + m->lane);
 }
 
-// Appends an op for `repeat` chunks from `chunk` downwards. Nothing if it would repeat 0 times.
+// Appends an op for `repeat` chunks of any lane, from `chunk` downwards.
 static void chunks_add(const struct member *m, int primitive, uint32_t repeat, uint32_t chunk,
                        uint32_t send, uint32_t recv) {
-  struct rondo_plan *plan = m->plan;
-  if (repeat == 0)
-    return;
-  plan->ops[plan->op_count++] = (struct rondo_plan_op){
-      .primitive = (uint16_t)primitive,
-      .send_peer = (uint16_t)(primitive & RONDO_PRIM_SEND ? send : RONDO_PLAN_NO_PEER),
-      .recv_peer = (uint16_t)(primitive & RONDO_PRIM_RECV ? recv : RONDO_PLAN_NO_PEER),
-      .width = 1,
-      .repeat = repeat,
-      .first_chunk = chunk,
-      .chunk_stride = plan->chunk_count - 1};
+  const struct rondo_plan_lane all = {m->plan, 0, 1};
+  rondo_plan_lane_append(&all, primitive, repeat, chunk, send, recv);
 }
 
 // The same for chunks of the own lane from number `at` downwards, which may go round the end.
