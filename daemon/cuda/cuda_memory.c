@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/numa_node.h"
 #include "daemon/cuda/cuda_backend.h"
@@ -334,6 +335,14 @@ int rondo_cuda_zero(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes
   return status;
 }
 
+// The mirror of a device may still read words that were a gate here (daemon/core/mirror_core.h).
+static void shared_zero(void *memory, uint64_t bytes) {
+  uint64_t *words = memory;
+  for (uint64_t i = 0; i < bytes / sizeof *words; i++)
+    rondo_store_relaxed_u64(&words[i], 0);
+  memset(words + bytes / sizeof *words, 0, bytes % sizeof *words);
+}
+
 void *rondo_cuda_alloc(struct rondo_device *device, int kind, uint64_t bytes) {
   struct rondo_cuda_device *d = rondo_cuda_device_of(device);
   struct rondo_cuda_scope scope;
@@ -344,7 +353,7 @@ void *rondo_cuda_alloc(struct rondo_device *device, int kind, uint64_t bytes) {
   if (p)
     memory = (void *)p->memory;
   if (p && kind == RONDO_MEMORY_SHARED) {
-    memset(memory, 0, bytes);
+    shared_zero(memory, bytes);
   } else if (p && rondo_cuda_zero(d, p->memory, p->bytes) != RONDO_SUCCESS) {
     rondo_cuda_free(device, kind, memory);
     memory = NULL;

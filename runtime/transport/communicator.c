@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/numa_node.h"
 #include "daemon/driver/driver.h"
 #include "daemon/plan/build.h"
@@ -146,9 +147,10 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
   comm->pool = pool;
   comm->ranks = ranks;
   comm->shape = *shape;
-  comm->gate.state = RONDO_GATE_CLOSED;
   comm->gate.culprit = UINT32_MAX;
-  comm->gate.last_run = UINT64_MAX;
+  // A mirror may still look at an earlier gate in this memory (daemon/core/mirror_core.h).
+  rondo_store_relaxed_u32(&comm->gate.state, RONDO_GATE_CLOSED);
+  rondo_store_relaxed_u64(&comm->gate.last_run, UINT64_MAX);
   return comm;
 }
 

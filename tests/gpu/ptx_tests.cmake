@@ -41,8 +41,8 @@ endif()
 # Scripted runs: the program, the stand-in and the kernels in an order that a seed chooses. One of
 # the first seeds must notice each fault that is planted into the kernel. Those tests have the label
 # explore, so that scripts/check runs them in one preset: it takes minutes, and the text of the
-# kernel is the same in each. Two that take a minute each are soak tests; the explorer finds the same
-# faults on the host in every run.
+# kernel is the same in each. Two that take a minute each are soak tests; the explorer finds the
+# same faults on the host in every run.
 if(TARGET test_cuda_seeds)
   function(gpu_ptx_seeds_test name labels ptx)
     add_test(NAME ptx.${name} COMMAND test_cuda_seeds --ptx=${ptx} ${ARGN}
