@@ -50,9 +50,10 @@ struct rondo_cuda_copier;
 struct rondo_cuda_memory {
   pthread_mutex_t lock; // guards all fields below; not held in calls of the driver
   struct rondo_cuda_chunk *chunks;
-  struct rondo_cuda_piece *idle[2][RONDO_CUDA_SIZE_CLASSES]; // by kind and size class
-  void *in_use;                                              // tree (search.h) of pieces
-  struct rondo_cuda_copier *copiers;                         // for copies, idle
+  // By kind and size class.
+  struct rondo_cuda_piece *idle[RONDO_MEMORY_KINDS][RONDO_CUDA_SIZE_CLASSES];
+  void *in_use;                      // tree (search.h) of pieces
+  struct rondo_cuda_copier *copiers; // for copies, idle
 };
 
 struct rondo_cuda_device {

@@ -66,7 +66,7 @@ static uintptr_t pinned_map(const struct rondo_cuda_device *d, uint64_t bytes) {
 
 static uintptr_t chunk_map(const struct rondo_cuda_device *d, int kind, uint64_t bytes) {
   CUdeviceptr memory = 0;
-  if (kind == RONDO_MEMORY_SHARED)
+  if (kind != RONDO_MEMORY_DEVICE)
     return pinned_map(d, bytes);
   return d->api->mem_alloc(&memory, bytes) == CUDA_SUCCESS ? (uintptr_t)memory : 0;
 }
@@ -335,8 +335,8 @@ int rondo_cuda_zero(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes
   return status;
 }
 
-// The mirror of a device may still read words that were a gate here (daemon/core/mirror_core.h).
-static void shared_zero(void *memory, uint64_t bytes) {
+// By whole words, because a mirror may still read one that was a gate.
+static void gate_zero(void *memory, uint64_t bytes) {
   uint64_t *words = memory;
   for (uint64_t i = 0; i < bytes / sizeof *words; i++)
     rondo_store_relaxed_u64(&words[i], 0);
@@ -353,7 +353,9 @@ void *rondo_cuda_alloc(struct rondo_device *device, int kind, uint64_t bytes) {
   if (p)
     memory = (void *)p->memory;
   if (p && kind == RONDO_MEMORY_SHARED) {
-    shared_zero(memory, bytes);
+    memset(memory, 0, bytes);
+  } else if (p && kind == RONDO_MEMORY_GATE) {
+    gate_zero(memory, bytes);
   } else if (p && rondo_cuda_zero(d, p->memory, p->bytes) != RONDO_SUCCESS) {
     rondo_cuda_free(device, kind, memory);
     memory = NULL;
@@ -533,7 +535,7 @@ int rondo_cuda_copy(struct rondo_device *device, void *dst, const void *src, uin
 // Also those in use: memory of a deregistered collective that a thread could not stop writing.
 static void pieces_free(struct rondo_cuda_device *d) {
   tdestroy(d->memory.in_use, free);
-  for (int kind = 0; kind < 2; kind++) {
+  for (int kind = 0; kind < RONDO_MEMORY_KINDS; kind++) {
     for (uint32_t k = 0; k < RONDO_CUDA_SIZE_CLASSES; k++) {
       while (d->memory.idle[kind][k]) {
         struct rondo_cuda_piece *p = d->memory.idle[kind][k];

@@ -28,7 +28,11 @@
 
 enum rondo_memory_kind {
   RONDO_MEMORY_SHARED = 0, // the CPU and the device access it directly
-  RONDO_MEMORY_DEVICE = 1  // device memory: the CPU accesses it with `read` and `write`
+  RONDO_MEMORY_DEVICE = 1, // device memory: the CPU accesses it with `read` and `write`
+  // As SHARED, for communicators alone: the mirror of a device may read a gate after it was freed
+  // (daemon/core/mirror_core.h).
+  RONDO_MEMORY_GATE = 2,
+  RONDO_MEMORY_KINDS = 3
 };
 
 // What two devices of one process can access, if a rank on `from` sends to a rank on `to`.

@@ -29,9 +29,9 @@ uint32_t rondo_pool_class(uint64_t bytes);
 // More kinds of places for pieces, after enum rondo_memory_kind: memory that devices and peers of
 // this machine share.
 enum rondo_place_kind {
-  RONDO_PLACE_EXPORTED = 2, // in the arena, page-locked
-  RONDO_PLACE_RANGE = 3,    // in the range
-  RONDO_PLACE_WINDOW = 4    // in the NCCL window
+  RONDO_PLACE_EXPORTED = 3, // in the arena, page-locked
+  RONDO_PLACE_RANGE = 4,    // in the range
+  RONDO_PLACE_WINDOW = 5    // in the NCCL window
 };
 
 // Describes a piece. The description lies outside the piece, which may be device memory.

@@ -141,7 +141,7 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const uint32_t *ranks) {
   struct rondo_device *device = pool->device;
   struct rondo_communicator *comm =
-      device->driver->alloc(device, RONDO_MEMORY_SHARED, sizeof *comm); // daemons see the gate
+      device->driver->alloc(device, RONDO_MEMORY_GATE, sizeof *comm); // daemons see the gate
   if (!comm)
     return NULL;
   comm->pool = pool;
@@ -163,7 +163,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   free(comm->reason);
   free(comm->links);
   free(comm->members);
-  device->driver->free(device, RONDO_MEMORY_SHARED, comm);
+  device->driver->free(device, RONDO_MEMORY_GATE, comm);
 }
 
 // ------------------------------------------------------------------ members ---

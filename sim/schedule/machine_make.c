@@ -346,12 +346,12 @@ void rondo_schedule_machine_start(struct rondo_schedule_machine *m) {
 // their places, because orders that differ in them are a deadlock of the programs themselves. So
 // does what each call computes.
 void rondo_schedule_order_draw(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r) {
-  struct rondo_schedule_run *runs = &m->arrays.runs[r->first_call];
   struct rondo_sim_rng rng;
   uint32_t count = 0;
-  if (!m->settings.shuffles) {
+  if (!m->settings.shuffles || r->call_count == 0) {
     return;
   }
+  struct rondo_schedule_run *runs = &m->arrays.runs[r->first_call];
   uint32_t *places = rondo_sim_alloc(r->call_count * sizeof *places);
   for (uint32_t i = 0; i < r->call_count; i++) {
     if (!runs[i].call.waits) {
