@@ -46,7 +46,7 @@ void rondo_plan_ring_append(const struct rondo_plan_circle *circle, int kind, in
 void rondo_plan_doubling_append(const struct rondo_plan_circle *circle, int result,
                                 struct rondo_plan *plan);
 
-// The chunks of a plan of which the number modulo `count` is `index`: a lane has its own leaders.
+// A lane of a plan: every `count`-th chunk, from number `index` on. It has leaders of its own.
 struct rondo_plan_lane {
   struct rondo_plan *plan;
   uint32_t index, count;
@@ -57,7 +57,7 @@ struct rondo_plan_lane {
 void rondo_plan_lane_append(const struct rondo_plan_lane *lane, int primitive, uint32_t repeat,
                             uint32_t first, uint32_t send, uint32_t recv);
 
-// The most ranks of a lane of a reduce-scatter, each of which keeps sums of as many chunks.
+// Each rank of a reduce-scatter keeps a sum for each rank of its lane: so many at most.
 #define RONDO_PLAN_MAX_LANE_SUMS 16u
 
 // The lanes of an all-gather or reduce-scatter whose machines have `leaders` leaders each: as many,

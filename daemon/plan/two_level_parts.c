@@ -100,6 +100,26 @@ static void lane_add(const struct member *m, int primitive, uint32_t repeat, uin
   chunks_add(m, primitive, repeat - down, first + m->size - 1, send, recv);
 }
 
+// The ranks beside this one on its machine, round the end: their lanes and peers.
+struct beside {
+  uint32_t next_lane, prev_lane, send, recv;
+};
+
+static struct beside beside_of(const struct member *m) {
+  uint32_t next = m->first + (m->place - m->first + 1) % m->count;
+  uint32_t prev = m->first + (m->place - m->first + m->count - 1) % m->count;
+  return (struct beside){next % m->lanes, prev % m->lanes, place_peer(m, &m->plan->send, next),
+                         place_peer(m, &m->plan->recv, prev)};
+}
+
+// Appends an op for all chunks of a lane, which goes round the machine.
+static void round_add(const struct member *m, int primitive, uint32_t lane,
+                      const struct beside *beside) {
+  uint32_t size = rondo_plan_lane_size(m->q->nranks, m->lanes, lane);
+  uint32_t last = rondo_plan_lane_first(m->q->nranks, m->lanes, lane) + size - 1;
+  chunks_add(m, primitive, size, last, beside->send, beside->recv);
+}
+
 // ------------------------------------------------------------------ all-gather ---
 
 // A ring of the ranks of the slice. The numbers that it takes go round the end of the slice's.
@@ -117,18 +137,13 @@ static void slice_gather_add(const struct member *m) {
 // Each lane goes round the machine: from its ranks to those that follow, up to the next one of its
 // ranks. All ranks take the lanes in their order.
 static void lanes_gather_add(const struct member *m) {
-  uint32_t above = m->first + (m->place - m->first + 1) % m->count;
-  uint32_t below = m->first + (m->place - m->first + m->count - 1) % m->count;
-  uint32_t send = place_peer(m, &m->plan->send, above);
-  uint32_t recv = place_peer(m, &m->plan->recv, below);
+  const struct beside beside = beside_of(m);
   for (uint32_t lane = 0; lane < m->lanes; lane++) {
-    uint32_t size = rondo_plan_lane_size(m->q->nranks, m->lanes, lane);
-    uint32_t last = rondo_plan_lane_first(m->q->nranks, m->lanes, lane) + size - 1;
-    bool sends = above % m->lanes != lane;
+    bool sends = beside.next_lane != lane;
     if (lane != m->lane)
-      chunks_add(m, sends ? RECV_COPY_SEND : RECV_COPY, size, last, send, recv);
+      round_add(m, sends ? RECV_COPY_SEND : RECV_COPY, lane, &beside);
     else if (sends)
-      chunks_add(m, SEND_RESULT, size, last, send, 0);
+      round_add(m, SEND_RESULT, lane, &beside);
   }
 }
 
@@ -162,17 +177,12 @@ void rondo_plan_two_level_gather_build(const struct rondo_plan_request *request,
 // Sums of the chunks of each lane go round the machine, through the ranks of other lanes that
 // follow each other, to the next one of the lane, which keeps them in scratch.
 static void lanes_reduce_add(const struct member *m) {
-  uint32_t above = m->first + (m->place - m->first + 1) % m->count;
-  uint32_t below = m->first + (m->place - m->first + m->count - 1) % m->count;
-  uint32_t send = place_peer(m, &m->plan->send, above);
-  uint32_t recv = place_peer(m, &m->plan->recv, below);
+  const struct beside beside = beside_of(m);
   for (uint32_t lane = 0; lane < m->lanes; lane++) {
-    uint32_t size = rondo_plan_lane_size(m->q->nranks, m->lanes, lane);
-    uint32_t last = rondo_plan_lane_first(m->q->nranks, m->lanes, lane) + size - 1;
-    bool begins = below % m->lanes == lane; // or that rank would have sent a sum
+    bool begins = beside.prev_lane == lane; // or that rank would have sent a sum
     int moves = lane == m->lane ? RONDO_PRIM_COPY | RONDO_PRIM_OUT_SCRATCH : SEND;
     int adds = begins ? 0 : RONDO_PRIM_RECV | RONDO_PRIM_REDUCE;
-    chunks_add(m, moves | adds, size, last, send, recv);
+    round_add(m, moves | adds, lane, &beside);
   }
   m->plan->scratch_first = rondo_plan_lane_first(m->q->nranks, m->lanes, m->lane);
   m->plan->scratch_count = m->size;
