@@ -99,18 +99,27 @@ int rondo_meeting_open_exchange(struct rondo_meeting *m) {
   return end_create(m, key, &m->exchange);
 }
 
-void rondo_meeting_fail_exchange(const struct rondo_meeting *m, int status) {
+void rondo_meeting_name_rank(const struct rondo_meeting *m) {
   char why[RONDO_REASON_BYTES];
   struct rondo_text t = {why, sizeof why};
+  rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
+  (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
+}
+
+// Fails a communicator because of `why`.
+static void end_fail(const struct rondo_meeting *m, struct rondo_comm_end *end, int status) {
+  rondo_comm_end_fail(end, status == RONDO_ERR_TIMEOUT ? RONDO_ERR_ABORTED : status, m->why);
+}
+
+void rondo_meeting_fail_exchange(const struct rondo_meeting *m, int status) {
   if (!m->exchange)
     return;
   if (rondo_comm_end_state(m->exchange)) {
-    rondo_text_add(&t, "%s", m->exchange->owner.why);
-  } else {
-    rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
-    rondo_comm_end_fail(m->exchange, status == RONDO_ERR_TIMEOUT ? RONDO_ERR_ABORTED : status, why);
+    (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", m->exchange->owner.why);
+    return;
   }
-  (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
+  rondo_meeting_name_rank(m);
+  end_fail(m, m->exchange, status);
 }
 
 bool rondo_meeting_close_exchange(struct rondo_meeting *m, int status) {
@@ -123,17 +132,12 @@ bool rondo_meeting_close_exchange(struct rondo_meeting *m, int status) {
 
 // Fails the communicators that have not failed yet: all members get the status and one reason.
 static void meeting_fail(const struct rondo_meeting *m, int status) {
-  char why[RONDO_REASON_BYTES];
-  struct rondo_text t = {why, sizeof why};
   rondo_meeting_fail_exchange(m, status);
   if (rondo_comm_end_state(m->control))
     return;
-  if (m->exchange)
-    rondo_text_add(&t, "%s", m->why);
-  else
-    rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
-  rondo_comm_end_fail(m->control, status == RONDO_ERR_TIMEOUT ? RONDO_ERR_ABORTED : status, why);
-  (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
+  if (!m->exchange)
+    rondo_meeting_name_rank(m);
+  end_fail(m, m->control, status);
 }
 
 bool rondo_meeting_close(struct rondo_meeting *m, int status) {
@@ -168,6 +172,11 @@ static int failure_describe(const struct rondo_meeting *m, const struct rondo_co
   return state == RONDO_SUCCESS ? status : state;
 }
 
+int64_t rondo_meeting_left_ns(const struct rondo_meeting *m) {
+  uint64_t now_ns = rondo_now_ns();
+  return now_ns < m->end_ns ? (int64_t)(m->end_ns - now_ns) : 0;
+}
+
 int rondo_meeting_call(const struct rondo_meeting *m, struct rondo_comm_end *end,
                        const struct rondo_collective_desc *what, const struct rondo_run_args *args,
                        struct rondo_ticket *ticket) {
@@ -179,9 +188,7 @@ int rondo_meeting_call(const struct rondo_meeting *m, struct rondo_comm_end *end
 int rondo_meeting_wait(const struct rondo_meeting *m, struct rondo_comm_end *end,
                        const struct rondo_ticket *ticket) {
   struct rondo_text t = {m->why, RONDO_REASON_BYTES};
-  uint64_t now_ns = rondo_now_ns();
-  int64_t left_ns = now_ns < m->end_ns ? (int64_t)(m->end_ns - now_ns) : 0;
-  int status = rondo_comm_end_wait(end, ticket, left_ns);
+  int status = rondo_comm_end_wait(end, ticket, rondo_meeting_left_ns(m));
   if (status != RONDO_ERR_TIMEOUT)
     return status == RONDO_SUCCESS ? status : failure_describe(m, end, status);
   rondo_text_add(&t, "not all members have called in time");

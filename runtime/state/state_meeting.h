@@ -35,6 +35,10 @@ struct rondo_meeting {
 int rondo_meeting_open(struct rondo_meeting *m);
 // Opens the exchange communicator. Returns a status of rondo_comm_create.
 int rondo_meeting_open_exchange(struct rondo_meeting *m);
+// The time up to `end_ns`, as a timeout.
+int64_t rondo_meeting_left_ns(const struct rondo_meeting *m);
+// Puts this rank in front of `why`, for the others.
+void rondo_meeting_name_rank(const struct rondo_meeting *m);
 // Fails the exchange communicator, if it is open: all its members get the status,
 // RONDO_ERR_TIMEOUT as RONDO_ERR_ABORTED. Writes the reason of its first failure to `why`.
 void rondo_meeting_fail_exchange(const struct rondo_meeting *m, int status);

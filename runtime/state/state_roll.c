@@ -141,12 +141,13 @@ int rondo_roll_open(struct rondo_meeting *m) {
 
 // ------------------------------------------------------------------------- calls ---
 
-// Fails the collective on all members. False if a run is left that may use its buffers.
-static bool roll_fail(const struct rondo_meeting *m, int status, const char *why) {
+// Fails the collective on all members because of `why`. False if a run is left that may use its
+// buffers.
+static bool roll_fail(const struct rondo_meeting *m, int status) {
   struct rondo_rank *rank = m->rank;
   struct rondo_collective coll = rank->state_roll.coll;
   status = status == RONDO_ERR_TIMEOUT || status == RONDO_ERR_PEER ? RONDO_ERR_ABORTED : status;
-  rondo_retry_fail(rank, coll, status, why);
+  rondo_retry_fail(rank, coll, status, m->why);
   return rondo_rank_wait(rank, coll, RONDO_LAST_RUN, "state_sync", ABORT_BOUND_NS) !=
          RONDO_ERR_TIMEOUT;
 }
@@ -155,16 +156,12 @@ static bool roll_fail(const struct rondo_meeting *m, int status, const char *why
 static int roll_wait(struct rondo_meeting *m, uint64_t run, bool *is_over) {
   struct rondo_rank *rank = m->rank;
   struct rondo_collective coll = rank->state_roll.coll;
-  char why[RONDO_REASON_BYTES];
-  struct rondo_text t = {why, sizeof why};
-  uint64_t now_ns = rondo_now_ns();
-  int64_t left_ns = now_ns < m->end_ns ? (int64_t)(m->end_ns - now_ns) : 0;
-  int status = rondo_rank_wait(rank, coll, run, "state_sync", left_ns);
+  struct rondo_text t = {m->why, RONDO_REASON_BYTES};
+  int status = rondo_rank_wait(rank, coll, run, "state_sync", rondo_meeting_left_ns(m));
   if (status == RONDO_ERR_TIMEOUT) {
     rondo_text_add(&t, "rank %u: not all members have called in time", rank->cfg.rank);
     rondo_missing_describe(rank, coll, run, &t);
-    *is_over = roll_fail(m, status, why);
-    (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
+    *is_over = roll_fail(m, status);
   } else if (status != RONDO_SUCCESS) {
     *m->why = '\0';
     (void)rondo_coll_get_reason(rank, coll, m->why, RONDO_REASON_BYTES);
@@ -243,14 +240,9 @@ bool rondo_roll_close(struct rondo_meeting *m, int status, bool is_known) {
   m->rank->state_roll.has_failed = status != RONDO_SUCCESS;
   if (!is_known && m->rank->state_roll.coll.handle &&
       rondo_retry_state(m->rank, m->rank->state_roll.coll) == RONDO_SUCCESS) {
-    char why[RONDO_REASON_BYTES];
-    struct rondo_text t = {why, sizeof why};
-    if (has_name)
-      rondo_text_add(&t, "%s", m->why);
-    else
-      rondo_text_add(&t, "rank %u: %s", m->rank->cfg.rank, m->why);
-    is_over &= roll_fail(m, status, why);
-    (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", why);
+    if (!has_name)
+      rondo_meeting_name_rank(m);
+    is_over &= roll_fail(m, status);
   }
   rondo_voters_free(&m->voters);
   rondo_store_release_u32(&m->rank->state_comm.is_in_use, 0);
