@@ -172,10 +172,7 @@ static void membership_receive_early(struct rondo_membership *m, uint32_t from,
   if (message->type == RONDO_MEMBERSHIP_ROSTER)
     rondo_membership_on_roster(m, from, message);
   else if (message->type == RONDO_MEMBERSHIP_PROBE)
-    rondo_membership_tell(m, from,
-                          (struct rondo_membership_message){.type = RONDO_MEMBERSHIP_ANSWER,
-                                                            .age_ns = UINT64_MAX,
-                                                            .stamp_ns = message->stamp_ns});
+    rondo_membership_answer(m, from, message, UINT64_MAX);
   else if (from != RONDO_MEMBERSHIP_ROOT)
     rondo_membership_fetch(m, from, message->epoch);
 }

@@ -61,9 +61,8 @@ struct rondo_belief {
   uint32_t process;
   bool is_proven;
   bool is_judged;
-  // When its end became known it had answered too recently to have put this process out before. Any
-  // other may have left a later epoch, of which nothing is known here, instead of having ended in
-  // this one.
+  // When its end became known it had answered too recently to have put this process out before. If
+  // not, it may have gone on to a later epoch without this process, and have left that.
   bool is_fresh;
 };
 
@@ -296,6 +295,9 @@ void rondo_membership_hear(struct rondo_membership *m, uint32_t process, bool is
 void rondo_membership_on_watch(struct rondo_membership *m, uint32_t from, uint32_t process);
 void rondo_membership_on_verdict(struct rondo_membership *m, uint32_t from,
                                  const struct rondo_membership_message *message);
+// Answers a probe. `age_ns`: how long ago this process was known to be in touch.
+void rondo_membership_answer(struct rondo_membership *m, uint32_t to,
+                             const struct rondo_membership_message *probe, uint64_t age_ns);
 void rondo_membership_on_probe(struct rondo_membership *m, uint32_t from,
                                const struct rondo_membership_message *message);
 void rondo_membership_on_answer(struct rondo_membership *m, uint32_t from,

@@ -361,6 +361,14 @@ static void membership_refresh(struct rondo_membership *m) {
     m->fresh_ns = heard_ns;
 }
 
+void rondo_membership_answer(struct rondo_membership *m, uint32_t to,
+                             const struct rondo_membership_message *probe, uint64_t age_ns) {
+  rondo_membership_tell(m, to,
+                        (struct rondo_membership_message){.type = RONDO_MEMBERSHIP_ANSWER,
+                                                          .age_ns = age_ns,
+                                                          .stamp_ns = probe->stamp_ns});
+}
+
 void rondo_membership_on_probe(struct rondo_membership *m, uint32_t from,
                                const struct rondo_membership_message *message) {
   uint64_t age_ns = UINT64_MAX;
@@ -372,10 +380,7 @@ void rondo_membership_on_probe(struct rondo_membership *m, uint32_t from,
     if (m->fresh_ns)
       age_ns = m->now_ns - m->fresh_ns;
   }
-  rondo_membership_tell(m, from,
-                        (struct rondo_membership_message){.type = RONDO_MEMBERSHIP_ANSWER,
-                                                          .age_ns = age_ns,
-                                                          .stamp_ns = message->stamp_ns});
+  rondo_membership_answer(m, from, message, age_ns);
 }
 
 void rondo_membership_on_answer(struct rondo_membership *m, uint32_t from,
