@@ -52,7 +52,8 @@ RONDO_FN bool rondo_block_try_post(struct rondo_block *b, uint32_t index,
   rondo_store_relaxed_u32(&entry->status[parity], RONDO_SUCCESS);
   rondo_store_relaxed_u32(&entry->finished[parity], 0);
   if (b->daemon->copies)
-    rondo_store_relaxed_u64(&rondo_daemon_copy(b->daemon, index)->ended, ended->run.number);
+    rondo_store_relaxed_u64(&rondo_mirror_copy_at(b->daemon->copies, index)->ended,
+                            ended->run.number);
   // Also first: the words may be reused once the entry is visible.
   rondo_run_release_stream(&ended->run);
   rondo_cq_publish(b->daemon->cq, place, &cqe);

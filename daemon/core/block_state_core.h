@@ -86,11 +86,6 @@ struct rondo_daemon_core {
   uint32_t reserved;
 };
 
-RONDO_FN struct rondo_mirror_copy *rondo_daemon_copy(const struct rondo_daemon_core *d,
-                                                     uint32_t index) {
-  return (struct rondo_mirror_copy *)(uintptr_t)d->copies + index;
-}
-
 struct rondo_active_slot {
   struct rondo_task_context context;
   uint64_t blocked_since_ns; // 0: not stuck

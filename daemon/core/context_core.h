@@ -112,6 +112,11 @@ static_assert(offsetof(struct rondo_mirror_copy, seen.last_run) ==
                   offsetof(struct rondo_communicator_gate, last_run),
               "begins as a gate");
 
+// The one of table entry `index`. `copies`: the address of the first one.
+RONDO_FN struct rondo_mirror_copy *rondo_mirror_copy_at(uint64_t copies, uint32_t index) {
+  return (struct rondo_mirror_copy *)(uintptr_t)copies + index;
+}
+
 // Memory of a collective besides its connectors. This lies in front of the collective's ops.
 //
 // `lent` is payload memory that the rank has lent to the collective while it has runs outstanding:

@@ -33,8 +33,8 @@
 #include "daemon/core/context_core.h"
 #include "queues/sq_core.h"
 
-#define RONDO_MIRROR_VISITS                                                                        \
-  4u // collectives that one step looks at; their loads are in flight at once
+// Collectives that one step looks at. Their loads are in flight at once.
+#define RONDO_MIRROR_VISITS 4u
 
 struct rondo_mirror {
   uint32_t owner; // 1 while a warp keeps the mirror (X1/X2)
@@ -60,11 +60,6 @@ RONDO_FN bool rondo_mirror_try_own(struct rondo_mirror *m) {
 
 RONDO_FN void rondo_mirror_disown(struct rondo_mirror *m) {
   rondo_store_release_device_u32(&m->owner, 0); // X1
-}
-
-RONDO_FN struct rondo_mirror_copy *rondo_mirror_copy_at(const struct rondo_mirror *m,
-                                                        uint32_t index) {
-  return (struct rondo_mirror_copy *)(uintptr_t)m->copies + index;
 }
 
 RONDO_FN uint32_t *rondo_mirror_watched(const struct rondo_mirror *m) {
@@ -104,7 +99,7 @@ RONDO_FN void rondo_mirror_renew(struct rondo_mirror_copy *copy, uint32_t genera
 
 // Looks after the gate and the stream of a run from now on. Before its entry is passed on.
 RONDO_FN void rondo_mirror_watch(struct rondo_mirror *m, const struct rondo_sqe *entry) {
-  struct rondo_mirror_copy *copy = rondo_mirror_copy_at(m, entry->collective);
+  struct rondo_mirror_copy *copy = rondo_mirror_copy_at(m->copies, entry->collective);
   struct rondo_mirror_run *run = &copy->runs[entry->run % RONDO_DEVICE_RUNS];
   if (!copy->watched_gate || copy->generation != entry->generation)
     rondo_mirror_renew(copy, entry->generation);
@@ -164,7 +159,7 @@ RONDO_FN bool rondo_mirror_is_over(const struct rondo_mirror_copy *copy) {
 RONDO_FN void rondo_mirror_look(const struct rondo_mirror *m, uint32_t place,
                                 struct rondo_mirror_look *look) {
   look->index = rondo_mirror_watched(m)[place];
-  const struct rondo_mirror_copy *copy = rondo_mirror_copy_at(m, look->index);
+  const struct rondo_mirror_copy *copy = rondo_mirror_copy_at(m->copies, look->index);
   const struct rondo_communicator_gate *gate = rondo_mirror_gate(copy);
   look->is_over = rondo_mirror_is_over(copy);
   if (look->is_over)
@@ -189,7 +184,7 @@ RONDO_FN void rondo_mirror_reach(struct rondo_mirror_copy *copy, uint32_t parity
 // Takes a collective off the list, whose last run has ended.
 RONDO_FN void rondo_mirror_forget(struct rondo_mirror *m, uint32_t place) {
   uint32_t *watched = rondo_mirror_watched(m);
-  struct rondo_mirror_copy *copy = rondo_mirror_copy_at(m, watched[place]);
+  struct rondo_mirror_copy *copy = rondo_mirror_copy_at(m->copies, watched[place]);
   for (uint32_t i = 0; i < RONDO_DEVICE_RUNS; i++)
     copy->runs[i].words = 0; // a run that failed before its stream had reached it
   copy->is_watched = 0;
@@ -199,7 +194,7 @@ RONDO_FN void rondo_mirror_forget(struct rondo_mirror *m, uint32_t place) {
 // Copies what a look has found.
 RONDO_FN void rondo_mirror_note(struct rondo_mirror *m, uint32_t place,
                                 const struct rondo_mirror_look *look) {
-  struct rondo_mirror_copy *copy = rondo_mirror_copy_at(m, look->index);
+  struct rondo_mirror_copy *copy = rondo_mirror_copy_at(m->copies, look->index);
   if (look->is_over) {
     if (rondo_mirror_is_over(copy)) // a run may have been passed on since
       rondo_mirror_forget(m, place);

@@ -14,6 +14,7 @@
 #ifndef RONDO_DAEMON_CORE_QUANTISE_CORE_H
 #define RONDO_DAEMON_CORE_QUANTISE_CORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/platform.h"
@@ -24,11 +25,14 @@
 #define RONDO_QUANTISED_MOST_BITS 0x7f7ffffeu
 #define RONDO_QUANTISED_NAN 0x80u // the int8 code
 
+RONDO_FN bool rondo_quantise_is_finite(float value) {
+  return (rondo_float_bits(value) & 0x7fffffffu) < 0x7f800000u;
+}
+
 // The magnitude of a float as it counts for the scale: its bits, or 0 if it is not finite. The
 // largest of several has the largest bits.
 RONDO_FN uint32_t rondo_quantise_magnitude(float value) {
-  const uint32_t magnitude = rondo_float_bits(value) & 0x7fffffffu;
-  return magnitude < 0x7f800000u ? magnitude : 0;
+  return rondo_quantise_is_finite(value) ? rondo_float_bits(value) & 0x7fffffffu : 0;
 }
 
 // The scale of elements whose largest magnitude is `bits`. `most_code`: 127 or 448.
@@ -42,8 +46,7 @@ RONDO_FN float rondo_quantise_scale(uint32_t bits, float most_code) {
 // bits.
 RONDO_FN uint8_t rondo_quantise_int8(float value, float inverse) {
   const uint32_t rounded = rondo_float_bits(value * inverse + 0x1.8p23f);
-  const uint32_t magnitude = rondo_float_bits(value) & 0x7fffffffu;
-  return (uint8_t)(magnitude < 0x7f800000u ? rounded : RONDO_QUANTISED_NAN);
+  return (uint8_t)(rondo_quantise_is_finite(value) ? rounded : RONDO_QUANTISED_NAN);
 }
 
 RONDO_FN float rondo_dequantise_int8(uint8_t code, float scale) {
@@ -53,8 +56,7 @@ RONDO_FN float rondo_dequantise_int8(uint8_t code, float scale) {
 
 RONDO_FN uint8_t rondo_quantise_float8_e4m3(float value, float inverse) {
   const uint8_t code = rondo_float8_e4m3_of_float(value * inverse);
-  const uint32_t magnitude = rondo_float_bits(value) & 0x7fffffffu;
-  return (uint8_t)(magnitude < 0x7f800000u ? code : RONDO_FLOAT8_NAN);
+  return (uint8_t)(rondo_quantise_is_finite(value) ? code : RONDO_FLOAT8_NAN);
 }
 
 RONDO_FN float rondo_dequantise_float8_e4m3(uint8_t code, float scale) {

@@ -335,12 +335,12 @@ int rondo_cuda_zero(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes
   return status;
 }
 
-// By whole words, because a mirror may still read one that was a gate.
+// By whole words, because a mirror may still read one that was a gate. A communicator has no
+// others.
 static void gate_zero(void *memory, uint64_t bytes) {
   uint64_t *words = memory;
   for (uint64_t i = 0; i < bytes / sizeof *words; i++)
     rondo_store_relaxed_u64(&words[i], 0);
-  memset(words + bytes / sizeof *words, 0, bytes % sizeof *words);
 }
 
 void *rondo_cuda_alloc(struct rondo_device *device, int kind, uint64_t bytes) {

@@ -461,7 +461,7 @@ static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t pr
 static uint64_t coll_gate_copy(const struct rondo_coll *coll) {
   const struct rondo_rank *rank = coll->registration.home;
   const uint64_t copies = rank->member.daemon->copies;
-  return copies ? copies + coll->index * sizeof(struct rondo_mirror_copy) : 0;
+  return copies ? (uint64_t)(uintptr_t)rondo_mirror_copy_at(copies, coll->index) : 0;
 }
 
 // Fills what does not.

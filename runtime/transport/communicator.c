@@ -136,6 +136,8 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
   return g;
 }
 
+static_assert(sizeof(struct rondo_communicator) % sizeof(uint64_t) == 0, "zeroed by whole words");
+
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
                                                      const uint32_t *ranks) {
