@@ -13,6 +13,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "runtime/job/membership_message.h"
+#include "runtime/job/membership_state.h"
 #include "runtime/net/job_address.h"
 #include "runtime/net/job_root.h"
 #include "runtime/net/mesh_state.h"
@@ -849,12 +850,12 @@ static void alarms_fire_once_and_not_after_the_end(void **state) {
   assert_int_equal(alarms, 2);
 }
 
-#define TOUCHERS 32u // processes that keep in touch with the keepers (membership_watch.c)
-
 // How many connections a process may have: to the root, to its parent, children and keepers; and
 // those by which the first processes keep in touch with the keepers.
 static uint32_t most_connections(uint32_t rank) {
-  return 13 + (rank < RONDO_EPOCH_KEEPERS ? TOUCHERS : rank < TOUCHERS ? RONDO_EPOCH_KEEPERS : 0);
+  return 13 + (rank < RONDO_EPOCH_KEEPERS         ? RONDO_MEMBERSHIP_TOUCHERS
+               : rank < RONDO_MEMBERSHIP_TOUCHERS ? RONDO_EPOCH_KEEPERS
+                                                  : 0);
 }
 
 // The messages that 1,024 processes cost the root: a time would depend on this machine.
@@ -881,7 +882,8 @@ static void joining_is_linear_in_the_number_of_processes(void **state) {
       connected += own.connected;
     }
     // A tree, and those that keep in touch.
-    assert_in_range(connected, 2 * sizes[i] - 1, 2 * sizes[i] + 3 + TOUCHERS * RONDO_EPOCH_KEEPERS);
+    assert_in_range(connected, 2 * sizes[i] - 1,
+                    2 * sizes[i] + 3 + RONDO_MEMBERSHIP_TOUCHERS * RONDO_EPOCH_KEEPERS);
     rondo_crew_fini(&crew);
   }
   print_message("%u processes: %.1f frames each; %u processes: %.1f\n", sizes[0], frames[0],

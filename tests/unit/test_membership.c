@@ -861,6 +861,23 @@ static void one_that_was_put_out_does_not_go_on_alone(void **state) {
   }
 }
 
+// The cut of one of five is over, and the others have left.
+static void bus_leave_alone(uint32_t out) {
+  bus.is_cut[out] = false;
+  for (uint32_t i = 0; i < 5; i++)
+    bus.is_dead[i] = i != out;
+}
+
+// It learns that all others refuse connections, and does not go on.
+static void check_stays_out(uint32_t out) {
+  for (uint32_t i = 0; i < 5; i++)
+    if (i != out)
+      bus_tell_died(out, i);
+  bus_pass(30 * S);
+  assert_int_equal(bus.opened[out], 1);
+  assert_int_equal(bus.ends[out], RONDO_MEMBERSHIP_NO_MAJORITY);
+}
+
 // The others put it out, and have left when the cut is over: it has heard nothing of that.
 static void one_that_was_cut_off_does_not_go_on_alone(void **state) {
   (void)state;
@@ -876,15 +893,8 @@ static void one_that_was_cut_off_does_not_go_on_alone(void **state) {
     bus_pass(10 * S);
     assert_int_equal(bus.opened[2], 2);
     assert_int_equal(bus.ends[out], 0);
-    bus.is_cut[out] = false;
-    for (uint32_t i = 0; i < 5; i++)
-      bus.is_dead[i] = i != out;
-    for (uint32_t i = 0; i < 5; i++)
-      if (i != out)
-        bus_tell_died(out, i);
-    bus_pass(30 * S);
-    assert_int_equal(bus.opened[out], 1);
-    assert_int_equal(bus.ends[out], RONDO_MEMBERSHIP_NO_MAJORITY);
+    bus_leave_alone(out);
+    check_stays_out(out);
     bus_end();
   }
 }
@@ -900,9 +910,7 @@ static void one_that_was_cut_off_for_a_while_does_not_take_refusals_for_ends(voi
     bus_step(out ? 0 : 1, (struct rondo_membership_event){
                               .type = RONDO_MEMBERSHIP_BLOCK, .count = 1, .processes = &on});
     bus_pass(2500 * MS); // nobody is silent for it yet
-    bus.is_cut[out] = false;
-    for (uint32_t i = 0; i < 5; i++)
-      bus.is_dead[i] = i != out;
+    bus_leave_alone(out);
     for (uint32_t i = 0; i < 5; i++) {
       // What a process answered before the cut may arrive now.
       struct rondo_membership_message answer = {
@@ -915,12 +923,7 @@ static void one_that_was_cut_off_for_a_while_does_not_take_refusals_for_ends(voi
                                                       .size = bytes->size});
       rondo_shared_bytes_put(bytes);
     }
-    for (uint32_t i = 0; i < 5; i++)
-      if (i != out)
-        bus_tell_died(out, i);
-    bus_pass(30 * S);
-    assert_int_equal(bus.opened[out], 1);
-    assert_int_equal(bus.ends[out], RONDO_MEMBERSHIP_NO_MAJORITY);
+    check_stays_out(out);
     bus_end();
   }
 }
