@@ -227,7 +227,7 @@ static void results_check(uint32_t processes, uint32_t ranks) {
 
 static void all_members_have_the_bits_of_the_reference(void **state) {
   (void)state;
-  for (uint32_t n = 1; n <= MAX_RANKS; n++)
+  for (uint32_t n = 1; n <= MAX_RANKS; n += (uint32_t)rondo_test_load(1, 3))
     results_check(1, n);
 }
 

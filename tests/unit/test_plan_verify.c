@@ -729,7 +729,7 @@ static void two_level_is_proved_for_equal_machines(void **state) {
 // All compositions of up to 10 ranks: bit i of the number says that a machine ends with rank i.
 static void two_level_is_proved_for_unequal_machines(void **state) {
   (void)state;
-  for (uint32_t n = 1; n <= 10; n++)
+  for (uint32_t n = 1; n <= rondo_test_load(10, 7); n++)
     for (uint32_t cuts = 0; cuts < 1u << (n - 1); cuts++) {
       uint32_t on[10], backwards[10];
       for (uint32_t r = 0, machine = 0; r < n; r++) {

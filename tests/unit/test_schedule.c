@@ -11,6 +11,7 @@
 #include "sim/schedule/event_queue.h"
 #include "sim/schedule/job.h"
 #include "sim/schedule/regret.h"
+#include "tests/support/load.h"
 #include "tests/support/named.h"
 #include <rondo/rondo.h>
 
@@ -82,7 +83,7 @@ static void ring_and_recursive_have_their_closed_forms(void **state) {
   } cells[] = {{"20us", 20e3, 16, 48.4},   {"20us", 20e3, 64, 15.7},  {"20us", 20e3, 1024, 1.99},
                {"50us", 50e3, 16, 86.6},   {"50us", 50e3, 256, 10.4}, {"100us", 100e3, 64, 56.7},
                {"100us", 100e3, 512, 10.4}};
-  for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+  for (size_t i = 0; i < rondo_test_load(sizeof cells / sizeof cells[0], 2); i++) {
     uint64_t bytes = cells[i].megabytes * 1000000;
     double transfer_ns = 0.04 * (double)bytes * 2047 / 2048;
     double recursive = gathers("recursive", bytes, cells[i].latency);
@@ -90,7 +91,7 @@ static void ring_and_recursive_have_their_closed_forms(void **state) {
     // Each message is a whole number of nanoseconds.
     assert_in_range(recursive, 11 * cells[i].latency_ns + transfer_ns - 60,
                     11 * cells[i].latency_ns + transfer_ns + 60);
-    if (i < 2) { // the simulated ring, too
+    if (i < rondo_test_load(2, 1)) { // the simulated ring, too
       double simulated = gathers("ring", bytes, cells[i].latency);
       assert_in_range(simulated, ring - 2100, ring + 2100);
       ring = simulated;
@@ -178,10 +179,11 @@ static double regret_mean(uint32_t ranks, const char *option, const char *value,
 static void chosen_algorithms_are_nearly_the_best(void **state) {
   (void)state;
   double most = 0;
-  assert_true(regret_mean(64, END, END, &most) <= 1.09);
+  assert_true(regret_mean((uint32_t)rondo_test_load(64, 32), END, END, &most) <= 1.09);
   assert_true(most > 1 && most <= 2);
-  assert_true(regret_mean(64, "preset", "h100", &most) <= 1.01 && most <= 1.1);
-  assert_true(regret_mean(64, "preset", "frontier", &most) <= 1.01 && most <= 1.1);
+  uint32_t ranks = (uint32_t)rondo_test_load(64, 16);
+  assert_true(regret_mean(ranks, "preset", "h100", &most) <= 1.01 && most <= 1.1);
+  assert_true(regret_mean(ranks, "preset", "frontier", &most) <= 1.01 && most <= 1.1);
   assert_true(regret_mean(8, "latency", "20us", &most) <= 1.01 && most <= 1.1);
 }
 
