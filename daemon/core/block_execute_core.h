@@ -11,7 +11,18 @@ RONDO_FN void rondo_context_fail(struct rondo_task_context *c, int status) {
   c->state.repeat = 0; // now counts send peers
 }
 
-// Advances after a chunk: repeat, op, loop, pass, end of plan.
+// Goes back to the first op of the round that ends with `op`, for the next chunks. Returns false
+// after the last round.
+RONDO_FN bool rondo_context_try_round(struct rondo_task_context *c,
+                                      const struct rondo_plan_op *op) {
+  uint32_t next = c->state.round_chunk + rondo_context_memory(c)->round_chunks;
+  bool is_over = next >= c->fixed.geometry.chunk_count;
+  c->state.round_chunk = (uint16_t)(is_over ? 0 : next);
+  c->state.op = (uint8_t)(is_over ? c->state.op : c->state.op + 1 - op->round_ops);
+  return !is_over;
+}
+
+// Advances after a chunk: repeat, op, round, loop, pass, end of plan.
 RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
   if (++c->state.repeat < op->repeat) {
@@ -20,6 +31,10 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
     return;
   }
   c->state.repeat = 0;
+  if (op->round_ops && rondo_context_try_round(c, op)) {
+    rondo_context_bind(c);
+    return;
+  }
   uint8_t next = ++c->state.op;
   if (next == c->fixed.first_pass || next == c->fixed.op_count) {
     bool is_last = ++c->state.loop == rondo_geometry_loops(&c->fixed.geometry);

@@ -130,7 +130,8 @@ struct rondo_own_memory {
   uint64_t scratch_bytes;    // of each block
   uint64_t gate_writes;      // address of those of block 0; 0: the CPU writes all itself
   uint32_t gate_write_count; // of each block
-  uint32_t recv_peer_count;
+  uint16_t recv_peer_count;
+  uint16_t round_chunks; // of the plan
 };
 static_assert(sizeof(struct rondo_own_memory) == 48, "shared layout");
 
@@ -186,8 +187,8 @@ struct rondo_context_dynamic {
   uint8_t phase;       // enum rondo_context_phase
   uint8_t status;      // enum rondo_status of the run
   uint8_t flags;       // RONDO_SQE_* and RONDO_RUN_*
-  uint16_t bound_send; // peer of `send`, or RONDO_PLAN_NO_PEER
-  uint16_t reserved;
+  uint16_t bound_send;  // peer of `send`, or RONDO_PLAN_NO_PEER
+  uint16_t round_chunk; // how far the chunks of this round are beyond those of the first one
 };
 #define RONDO_RUN_HAS_REFERENCE 4u // this run has published one
 #define RONDO_RUN_FAILED 8u        // this run or an earlier one: the connectors may hold its slots
@@ -312,6 +313,7 @@ RONDO_FN void rondo_context_begin(struct rondo_task_context *c, const struct ron
   c->state.run = *run;
   c->state.loop = 0;
   c->state.repeat = 0;
+  c->state.round_chunk = 0;
   c->state.op = 0;
   c->state.phase = RONDO_PHASE_GATE;
   c->state.status = 0;

@@ -44,7 +44,8 @@ RONDO_FN uint64_t rondo_chunk_offset(const struct rondo_task_context *c, struct 
 // The index of the first of the context's current chunks.
 RONDO_FN uint32_t rondo_chunk_index(const struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
-  uint64_t at = op->first_chunk + (uint64_t)c->state.repeat * op->chunk_stride;
+  uint64_t at =
+      op->first_chunk + c->state.round_chunk + (uint64_t)c->state.repeat * op->chunk_stride;
   uint32_t chunk_count = c->fixed.geometry.chunk_count;
   return (uint32_t)(at < chunk_count ? at : at % chunk_count);
 }

@@ -73,6 +73,7 @@ static void op_append(struct rondo_plan *plan, int primitive, uint32_t repeat, u
   struct rondo_plan_op *op = &plan->ops[plan->op_count++];
   op->primitive = (uint16_t)primitive;
   op->peer_stride = 0;
+  op->round_ops = 0;
   op->send_peer = primitive & RONDO_PRIM_SEND ? 0 : RONDO_PLAN_NO_PEER;
   op->recv_peer = primitive & RONDO_PRIM_RECV ? 0 : RONDO_PLAN_NO_PEER;
   op->repeat = repeat;

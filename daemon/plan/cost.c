@@ -219,12 +219,17 @@ struct levels {
   struct level of[MAX_LEVELS];
 };
 
-// For how many further messages the longest chain waits. With several chunks a leader passes
-// nothing on before the lane ends that it leads (two_level.c).
-static uint32_t parts_wait(const struct rondo_cost_parts *p) {
-  if (p->chunks == 1)
-    return p->lanes - 1;
-  return p->lanes * (p->lanes - 1) / 2 + p->lanes * (p->chunks - 1);
+// For how many further messages the longest chain among `n` ranks waits. Without a root, the
+// leaders of several lanes send to each other in rounds: about as many messages as was counted.
+static uint32_t parts_wait(const struct rondo_cost_parts *p, uint32_t n) {
+  uint32_t first = 0, round = p->lanes;
+  if (p->lanes == 1 || p->has_root)
+    return p->lanes * p->chunks - 1;
+  if (n == p->lanes) {
+    first = p->lanes > 2 ? p->lanes - 2 : 1;
+    round = 2 * first > round ? 2 * first : round;
+  }
+  return first + round * (p->chunks - 1);
 }
 
 static void level_add(struct levels *levels, const struct rondo_cost_query *q, int algorithm,
@@ -235,7 +240,7 @@ static void level_add(struct levels *levels, const struct rondo_cost_query *q, i
       *q, algorithm, *parts, {.bytes = divide_up(rondo_cost_message_bytes(q), count)}};
   if (q->nranks > 1)
     forms[algorithm](q->kind, q->nranks, &l.form);
-  l.form.hops += parts_wait(parts) * l.form.steps;
+  l.form.hops += parts_wait(parts, q->nranks) * l.form.steps;
   l.form.steps *= count;
   l.form.messages *= count;
   *level = l;
@@ -247,15 +252,13 @@ static uint32_t query_lanes(const struct rondo_cost_query *q, int algorithm) {
                                                                                : 1;
 }
 
-// Pairs of ranks of a machine that are beside each other in the chain of a further lane of an
-// all-reduce, and not in that of lane 0, which goes through the ranks in turn. That of lane l has l
-// in front: so l is beside 0, and l - 1 beside l + 1. Each pair is used both ways.
-static uint64_t lanes_pairs(uint32_t ranks, uint32_t lanes) {
-  return (lanes > 3 ? lanes - 3 : 0) + (lanes < ranks ? lanes - 1 : ranks - 2);
+// Connectors each way, in an all-reduce, besides those of one lane: all leaders of a machine have
+// each other as peers, and the first rank of the line of the others has all of them.
+static uint64_t leaders_pairs(uint32_t ranks, uint32_t lanes) {
+  return (uint64_t)(lanes - 1) * (lanes == ranks ? lanes - 2 : lanes) / 2;
 }
 
-// The same of a reduce or broadcast, whose leaders are all beside each other. The last rank of the
-// line of the others is beside each leader.
+// The same of a reduce or broadcast, in which the last rank of the line has all leaders as peers.
 static uint64_t fan_pairs(uint32_t ranks, uint32_t lanes) {
   return (uint64_t)(lanes - 1) * (lanes == ranks ? lanes - 1 : lanes);
 }
@@ -265,7 +268,7 @@ static uint64_t all_pairs(const struct rondo_cost_query *q, uint32_t ranks, uint
   if (lanes == 1)
     return 0;
   if (!rondo_plan_is_rooted(q->kind))
-    return query_machines(q) * lanes_pairs(ranks, lanes);
+    return query_machines(q) * leaders_pairs(ranks, lanes);
   return query_machines(q) * fan_pairs(ranks, lanes) - (lanes - 1);
 }
 

@@ -101,15 +101,15 @@ static double loops_ns(const struct net *x, const struct rondo_cost_terms *link,
   return larger_of((x->loops - 1) * busy, queue_ns(x, link, x->bytes, x->loops - 1));
 }
 
-// What comes after the first message of a chain to a leader or back (two_level.c). A leader is the
-// end of its own lane. With several chunks it passes nothing on before that lane ends.
-static double lanes_ns(const struct net *x) {
-  double lanes = x->lanes, hop = hop_ns(&x->inside, x->bytes);
-  if (x->chunks > 1)
-    return lanes * (lanes - 1) / 2 * hop + lanes * queue_ns(x, &x->inside, x->bytes, x->chunks - 1);
-  double late = lanes > x->slots + 1 ? lanes - x->slots - 1 : 0;
-  double turn = hop + (double)x->inside.latency_ns;
-  return larger_of((lanes - 1) * busy_ns(&x->inside, x->bytes), late * turn / x->slots);
+// To the leaders of a machine or back, in an all-reduce of several lanes (two_level.c). In each
+// round a leader sends to the other ones, and hears from them and from the line of the other ranks.
+static double leaders_ns(const struct net *x) {
+  double hop = hop_ns(&x->inside, x->bytes), busy = busy_ns(&x->inside, x->bytes);
+  double round = hop + (x->lanes - 2) * busy, line = 0;
+  if (x->n > x->lanes)
+    line = (x->n - x->lanes) * hop + busy +
+           queue_ns(x, &x->inside, x->bytes, (double)x->lanes * x->chunks - 1);
+  return larger_of(x->chunks * round, line);
 }
 
 // Several lanes to or from a root, inside its machine (two_level_rooted.c): the line of the ranks
@@ -130,12 +130,12 @@ static double rooted_lanes_ns(const struct net *x) {
 static double line_ns(const struct net *x) {
   double outer = x->machines - 1, inner = x->n - 1 - outer;
   double chain = inner * hop_ns(&x->inside, x->bytes) + outer * hop_ns(&x->outside, x->bytes);
-  if (x->has_root && x->lanes > 1)
-    return rooted_lanes_ns(x);
+  if (x->lanes > 1)
+    return x->has_root ? rooted_lanes_ns(x) : leaders_ns(x);
   double queue = inner > 0 ? loops_ns(x, &x->inside, busy_ns(&x->inside, x->bytes)) : 0;
   if (outer > 0)
     queue = larger_of(queue, loops_ns(x, &x->outside, busy_ns(&x->outside, x->bytes)));
-  return chain + queue + lanes_ns(x);
+  return chain + queue + queue_ns(x, &x->inside, x->bytes, x->chunks - 1);
 }
 
 // Chunks go round the ring once, in an all-reduce twice. All are on their way at the same time, so

@@ -11,6 +11,7 @@
 #define RONDO_DAEMON_PLAN_PLAN_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -65,6 +66,7 @@ static_assert(RONDO_PRIM_OF_QUANTISATION(RONDO_QUANTISE_INT8) == RONDO_PRIM_INT8
 #define RONDO_PLAN_MAX_OPS (4 * RONDO_PLAN_MAX_ROUNDS)
 #define RONDO_PLAN_LISTED_PEERS (2 * RONDO_PLAN_MAX_ROUNDS)
 #define RONDO_PLAN_NO_PEER 0xffffu
+#define RONDO_PLAN_ROUNDS_MOST_CHUNKS 65536u // of a loop: a context counts them in 16 bits
 #define RONDO_PLAN_DIRECT_MOST_RANKS 0xffffu // so that each peer of a rank has a number
 static_assert(1u << RONDO_PLAN_MAX_ROUNDS >= RONDO_MAX_RANKS, "rounds are ⌈log2 n⌉");
 
@@ -72,11 +74,16 @@ static_assert(1u << RONDO_PLAN_MAX_ROUNDS >= RONDO_MAX_RANKS, "rounds are ⌈log
 // chunk_stride) on, with the peers send_peer + i × peer_stride and recv_peer + i × peer_stride.
 // Numbers of chunks are modulo the plan's chunk_count, so the first chunk follows the last one. One
 // message carries all chunks of an execution.
+//
+// An op with `round_ops` is the last of so many ops that are a *round*. They are executed again and
+// again, each time for chunks that are `round_chunks` of the plan further, until the rounds have
+// gone through all chunks of the loop.
 struct rondo_plan_op {
   uint16_t primitive;    // enum rondo_primitive, or'ed
   uint16_t send_peer;    // which send peer of the plan, or RONDO_PLAN_NO_PEER
   uint16_t recv_peer;    // which recv peer of the plan, or RONDO_PLAN_NO_PEER
-  uint16_t peer_stride;  // 0: the same peers every time; 1: the next ones
+  uint8_t peer_stride;   // 0: the same peers every time; 1: the next ones
+  uint8_t round_ops;     // 0: no round ends with this op
   uint32_t repeat;       // at least 1; builders leave out ops that would repeat 0 times
   uint32_t first_chunk;  // below chunk_count
   uint32_t chunk_stride; // below chunk_count; chunk_count - 1 takes chunks in descending order
@@ -144,12 +151,22 @@ struct rondo_plan {
   // 0: the plan has one pass. Else the number of its first ops that are the first pass: a block
   // executes them for all loops, and then the others for all loops. Such a plan has no scratch.
   uint32_t first_pass;
+  uint32_t round_chunks; // a divisor of chunk_count; 0: the plan has no rounds
   struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS]; // last: a copy ends after op_count of them
 };
 
 static inline size_t rondo_plan_bytes(const struct rondo_plan *plan) {
   return offsetof(struct rondo_plan, ops) + plan->op_count * sizeof plan->ops[0];
+}
+
+// How often a loop executes op `index`, for each of its repeats: once, or once a round.
+static inline uint32_t rondo_plan_rounds(const struct rondo_plan *plan, uint32_t index) {
+  uint32_t last = index;
+  while (last < plan->op_count && !plan->ops[last].round_ops)
+    last++;
+  bool is_in_round = last < plan->op_count && last - index < plan->ops[last].round_ops;
+  return is_in_round ? plan->chunk_count / plan->round_chunks : 1;
 }
 
 // The position in the group of peer `index`, below peers->count.

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/digest.h"
+#include "daemon/plan/plan.h"
 
 #define DIGEST_NAME UINT64_C(0x706f6c6f6779) // of this use
 
@@ -104,7 +105,7 @@ static uint32_t room_count_leaders(const struct room *r,
     leaders = least_of(leaders, locations[i].ports ? locations[i].ports : 1);
   for (uint32_t m = 0; m < r->is.machine_count; m++)
     leaders = least_of(leaders, r->machines[m].rank_count);
-  return leaders;
+  return r->is.machine_count * leaders <= RONDO_PLAN_ROUNDS_MOST_CHUNKS ? leaders : 1;
 }
 
 struct rondo_plan_topology *rondo_plan_topology_create(const struct rondo_plan_location *locations,

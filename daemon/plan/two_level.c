@@ -32,13 +32,15 @@ bool rondo_plan_chains_inside(int algorithm) {
 }
 
 // A leader has ⌈log2 M⌉ children and ⌈log2 N⌉ further peers at most, for M ranks on its machine and
-// N machines. Only one of the two can have as many rounds as the largest group. In chains of L
-// lanes it has L + 2 peers at most on its machine, and an op each way for each lane.
+// N machines. Only one of the two can have as many rounds as the largest group. One of L leaders
+// has L peers at most on its machine, and 8 ops for them; a rank of the line has an op each way for
+// each lane.
 static_assert(1 + 2 * RONDO_PLAN_MAX_ROUNDS - 1 <= RONDO_PLAN_LISTED_PEERS &&
                   2 * RONDO_PLAN_MAX_ROUNDS + 2 + RONDO_PLAN_MAX_ROUNDS + 1 <= RONDO_PLAN_MAX_OPS,
               "all plans fit");
-static_assert(RONDO_PLAN_MAX_LEADERS + 2 + RONDO_PLAN_MAX_ROUNDS <= RONDO_PLAN_LISTED_PEERS &&
-                  2 * RONDO_PLAN_MAX_LEADERS + RONDO_PLAN_MAX_ROUNDS + 1 <= RONDO_PLAN_MAX_OPS,
+static_assert(RONDO_PLAN_MAX_LEADERS + 1 + RONDO_PLAN_MAX_ROUNDS <= RONDO_PLAN_LISTED_PEERS &&
+                  2 * RONDO_PLAN_MAX_LEADERS <= RONDO_PLAN_MAX_OPS &&
+                  8 + RONDO_PLAN_MAX_ROUNDS + 1 <= RONDO_PLAN_MAX_OPS,
               "all plans of several leaders fit");
 
 // ------------------------------------------------------------------ places ---
@@ -236,64 +238,110 @@ static void binomial_build(struct member *m) {
   children_send(m, &all);
 }
 
-// ---------------------------------------------------------------------- chains ---
+// ----------------------------------------------------------------------- chain ---
 
-// The rank of a machine at a step of the chain of a lane: its leader, then all others.
-static uint32_t chain_at(uint32_t lane, uint32_t step) {
-  if (step == 0)
-    return lane;
-  return step - 1 < lane ? step - 1 : step;
+// From each rank of the machine to the one before, up to the leader, and back.
+static void chain_build(const struct member *m) {
+  const struct rondo_plan_lane all = {m->plan, 0, 1};
+  bool has_child = m->local + 1 < m->count, leads = m->local == 0;
+  uint32_t child = has_child ? local_peer(m, m->local + 1) : 0;
+  uint32_t parent = leads ? 0 : local_peer(m, m->local - 1);
+  if (leads && has_child)
+    all_add(&all, RECV_REDUCE_COPY | (m->machines == 1 ? RONDO_PRIM_FINAL : 0), 0, child);
+  if (leads)
+    leader_build(m, 0, 1, has_child ? RONDO_PRIM_RESULT : 0);
+  else
+    all_add(&all, has_child ? RECV_REDUCE_SEND : SEND, parent, child);
+  if (leads && has_child)
+    all_add(&all, SEND_RESULT, child, 0);
+  else if (!leads)
+    all_add(&all, has_child ? RECV_COPY_SEND : RECV_COPY, child, parent);
 }
 
-// The op of the rank in the chain of a lane, on the way to the leader (`up`) or back.
-static void chain_op_add(const struct member *m, const struct rondo_plan_lane *lane, bool up) {
-  uint32_t step = m->local < lane->index ? m->local + 1 : m->local, child = 0, parent = 0;
-  if (m->local == lane->index)
-    step = 0;
-  bool has_child = step + 1 < m->count;
+// -------------------------------------------------------------- several leaders ---
+
+// Leaders have the other leaders as peers 0, 1, …, in the order of their lanes, and then the line:
+// the ranks that lead no lane, each of which hears from the one after it. A round has a chunk of
+// each lane.
+
+// Appends an op for the chunk of lane `lane` in the first round. It is repeated for `repeat` peers,
+// and for as many lanes or, `stays`, for the one.
+static void round_add(const struct member *m, int primitive, uint32_t repeat, uint32_t lane,
+                      uint32_t send, uint32_t recv, bool stays) {
+  struct rondo_plan *plan = m->plan;
+  if (repeat == 0)
+    return;
+  const struct rondo_plan_lane one = {plan, 0, 1};
+  rondo_plan_lane_append(&one, primitive, repeat, lane, send, recv);
+  plan->ops[plan->op_count - 1].chunk_stride = stays ? 0 : 1 % plan->chunk_count;
+  plan->ops[plan->op_count - 1].peer_stride = repeat > 1;
+}
+
+// The ops from `first` on are a round, if there are several chunks of a lane.
+static void round_end(const struct member *m, uint32_t lanes, uint32_t first) {
+  struct rondo_plan *plan = m->plan;
+  if (plan->chunk_count == lanes || plan->op_count == first)
+    return;
+  plan->round_chunks = lanes;
+  plan->ops[plan->op_count - 1].round_ops = (uint8_t)(plan->op_count - first);
+}
+
+// To or from the leaders of all other lanes, for each the chunk of its lane. From the next leader
+// on, so that they do not all send to one leader at the same time.
+static void others_add(const struct member *m, uint32_t lanes, int primitive) {
+  round_add(m, primitive, lanes - 1 - m->local, m->local + 1, m->local, m->local, false);
+  round_add(m, primitive, m->local, 0, 0, 0, false);
+}
+
+static void fan_leader_build(const struct member *m, uint32_t lanes) {
+  struct rondo_plan *plan = m->plan;
+  uint32_t children = lanes - 1 + (m->count > lanes), second;
+  for (uint32_t i = 0; i < lanes + (m->count > lanes); i++)
+    if (i != m->local)
+      (void)local_peer(m, i);
+  others_add(m, lanes, SEND);
+  round_add(m, RECV_REDUCE_COPY, 1, m->local, 0, 0, true);
+  round_add(m, RECV_REDUCE_RESULT, children - 1, m->local, 0, 1, true);
+  round_end(m, lanes, 0);
+  leader_build(m, m->local, lanes, RONDO_PRIM_RESULT);
+  second = plan->op_count;
+  if (m->count > lanes)
+    round_add(m, SEND_RESULT, 1, m->local, lanes - 1, 0, true);
+  round_add(m, SEND_RESULT, lanes - 1, m->local, 0, 0, true);
+  others_add(m, lanes, RECV_COPY);
+  round_end(m, lanes, second);
+}
+
+// A rank of the line. The first one has all leaders as parents.
+static void fan_line_build(const struct member *m, uint32_t lanes) {
+  bool is_first = m->local == lanes, has_child = m->local + 1 < m->count;
+  uint32_t parents = is_first ? lanes : 1, child = 0;
+  for (uint32_t i = 0; i < parents; i++)
+    (void)local_peer(m, is_first ? i : m->local - 1);
   if (has_child)
-    child = local_peer(m, chain_at(lane->index, step + 1));
-  if (step > 0)
-    parent = local_peer(m, chain_at(lane->index, step - 1));
-  int first = up ? RECV_REDUCE_COPY | (m->machines == 1 ? RONDO_PRIM_FINAL : 0) : SEND_RESULT;
-  int middle = up ? RECV_REDUCE_SEND : RECV_COPY_SEND, last = up ? SEND : RECV_COPY;
-  if (m->count > 1)
-    all_add(lane,
-            step == 0   ? first
-            : has_child ? middle
-                        : last,
-            up ? parent : child, up ? child : parent);
-}
-
-// The lanes one after the other in each rank: so all of them go to the leaders without waiting for
-// each other's turn (docs/algorithms.md). A leader other than rank 0 is at the end of its own lane,
-// beyond rank 0. So it takes that lane last upwards and first downwards, or it would hold up those
-// that it passes on. It does not if a lane has several chunks, for which rank 0 would need slots.
-static void chains_add(const struct member *m, struct rondo_plan_lane *lane, bool up) {
-  bool is_end = m->local > 0 && m->local < lane->count && m->plan->chunk_count == lane->count;
-  struct rondo_plan_lane own = *lane;
-  own.index = m->local;
-  if (is_end && !up)
-    chain_op_add(m, &own, up);
-  for (lane->index = 0; lane->index < lane->count; lane->index++)
-    if (!is_end || lane->index != own.index)
-      chain_op_add(m, lane, up);
-  if (is_end && up)
-    chain_op_add(m, &own, up);
-}
-
-static void chains_build(const struct member *m) {
-  struct rondo_plan_lane lane = {m->plan, 0, rondo_plan_topology_leaders(m->q->topology)};
-  chains_add(m, &lane, true);
-  if (m->local < lane.count)
-    leader_build(m, m->local, lane.count, m->count > 1 ? RONDO_PRIM_RESULT : 0);
-  chains_add(m, &lane, false);
+    child = local_peer(m, m->local + 1);
+  uint32_t first = 0;
+  for (int up = 1; up >= 0; up--) {
+    int passes = up ? RECV_REDUCE_SEND : RECV_COPY_SEND, ends = up ? SEND : RECV_COPY;
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+      uint32_t parent = is_first ? lane : 0;
+      round_add(m, has_child ? passes : ends, 1, lane, up ? parent : child, up ? child : parent,
+                true);
+    }
+    round_end(m, lanes, first);
+    first = m->plan->op_count;
+  }
 }
 
 void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
   struct member m = member_of(request, plan);
-  if (rondo_plan_chains_inside(request->algorithm))
-    chains_build(&m);
-  else
+  uint32_t lanes = rondo_plan_topology_leaders(request->topology);
+  if (!rondo_plan_chains_inside(request->algorithm))
     binomial_build(&m);
+  else if (lanes == 1)
+    chain_build(&m);
+  else if (m.local < lanes)
+    fan_leader_build(&m, lanes);
+  else
+    fan_line_build(&m, lanes);
 }

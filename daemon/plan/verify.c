@@ -54,9 +54,15 @@ struct connector {
   struct slot *slots;
 };
 
+// Where in a loop a rank is.
+struct position {
+  uint32_t op, repeat;
+  uint32_t round_chunk; // how far the chunks of the round are beyond those of the first one
+};
+
 struct member {
   uint64_t loop; // loops done, in this pass
-  uint32_t op, repeat;
+  struct position at;
   uint32_t reference_count; // of this loop; with two passes, of all
   struct reference *references;
   // Of this loop: send buffer; unless in place, receive buffer; scratch. With two passes those of
@@ -319,11 +325,28 @@ static uint32_t chunk_distance(const struct rondo_plan_op *op, uint32_t index) {
   return index + left_out * op->chunk_stride;
 }
 
+// Goes to the next execution of an op, which may be the first one of op `op_count`.
+static void position_advance(const struct rondo_plan *plan, struct position *at) {
+  const struct rondo_plan_op *op = &plan->ops[at->op];
+  if (++at->repeat < op->repeat)
+    return;
+  at->repeat = 0;
+  if (op->round_ops && at->round_chunk + plan->round_chunks < plan->chunk_count) {
+    at->round_chunk += plan->round_chunks;
+    at->op -= op->round_ops - 1;
+    return;
+  }
+  if (op->round_ops)
+    at->round_chunk = 0;
+  at->op++;
+}
+
 // Chunk `index` of an execution of an op.
-static uint32_t chunk_number(const struct rondo_plan *plan, const struct rondo_plan_op *op,
-                             uint32_t repeat, uint32_t index) {
-  uint64_t at = op->first_chunk + (uint64_t)repeat * op->chunk_stride + chunk_distance(op, index);
-  return (uint32_t)(at % plan->chunk_count);
+static uint32_t chunk_number(const struct rondo_plan *plan, const struct position *at,
+                             uint32_t index) {
+  const struct rondo_plan_op *op = &plan->ops[at->op];
+  uint64_t first = op->first_chunk + at->round_chunk + (uint64_t)at->repeat * op->chunk_stride;
+  return (uint32_t)((first + chunk_distance(op, index)) % plan->chunk_count);
 }
 
 // The place of a chunk in the buffer.
@@ -336,8 +359,8 @@ static uint32_t chunk_place(const struct machine *m, const struct rondo_plan *pl
 }
 
 static uint32_t chunk_of(const struct machine *m, const struct rondo_plan *plan,
-                         const struct rondo_plan_op *op, uint32_t repeat, uint32_t index) {
-  return chunk_place(m, plan, chunk_number(plan, op, repeat, index));
+                         const struct position *at, uint32_t index) {
+  return chunk_place(m, plan, chunk_number(plan, at, index));
 }
 
 static uint32_t input_index(const struct step *step) {
@@ -521,21 +544,17 @@ static bool is_continued(const struct machine *m, const struct step *step, uint3
   const int kept = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_SEND;
   bool keeps = plan->keeps_sums || (step->op->primitive & RONDO_PRIM_RESULT);
   bool passed_on = keeps && (step->op->primitive & kept) == kept;
-  for (uint32_t i = step->at.op; i < plan->op_count; i++) {
-    const struct rondo_plan_op *op = &plan->ops[i];
+  struct position at = m->members[step->at.rank].at;
+  for (position_advance(plan, &at); at.op < plan->op_count; position_advance(plan, &at)) {
+    const struct rondo_plan_op *op = &plan->ops[at.op];
     bool takes = op->primitive & RONDO_PRIM_RESULT;
     bool puts = (op->primitive & RONDO_PRIM_COPY) && !(op->primitive & RONDO_PRIM_OUT_SCRATCH);
-    uint32_t first = i == step->at.op ? m->members[step->at.rank].repeat + 1 : 0;
-    for (uint32_t repeat = first; repeat < op->repeat; repeat++) {
-      uint32_t begin = chunk_of(m, plan, op, repeat, 0);
-      if (op->primitive & RONDO_PRIM_OUT_BASE)
-        begin = 0;
-      if ((index + plan->chunk_count - begin) % plan->chunk_count >= op->width)
-        continue;
-      if (puts)
-        return takes || passed_on;
-      passed_on |= takes;
-    }
+    uint32_t begin = op->primitive & RONDO_PRIM_OUT_BASE ? 0 : chunk_of(m, plan, &at, 0);
+    if ((index + plan->chunk_count - begin) % plan->chunk_count >= op->width)
+      continue;
+    if (puts)
+      return takes || passed_on;
+    passed_on |= takes;
   }
   return false;
 }
@@ -651,8 +670,7 @@ static bool slot_put(const struct machine *m, struct step *step, uint32_t first,
 // The message passes the address of its chunks, where it may.
 static void slot_refer(const struct machine *m, struct step *step) {
   struct member *me = &m->members[step->at.rank];
-  step->at.chunk =
-      chunk_of(m, &m->what->plans[step->at.rank], step->op, me->repeat, step->sent->first);
+  step->at.chunk = chunk_of(m, &m->what->plans[step->at.rank], &me->at, step->sent->first);
   uint32_t place = reference_place(m->what, step);
   if (place == RONDO_PLAN_NOWHERE || step->sent->count == 0)
     return;
@@ -671,7 +689,7 @@ static bool barrier_check(const struct machine *m, uint32_t rank) {
     const struct rondo_plan *plan = &m->what->plans[other];
     uint64_t a_loop = 0;
     for (uint32_t i = 0; i < plan->op_count; i++)
-      a_loop += plan->ops[i].repeat;
+      a_loop += plan->ops[i].repeat; // there are no rounds
     if (me->clock[other] <= me->loop * a_loop)
       return rondo_plan_verify_fault(m->report, at, "ends without having heard of rank %u", other);
   }
@@ -717,21 +735,20 @@ static bool loop_check(const struct machine *m, uint32_t rank) {
 static bool member_advance(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
   const struct rondo_plan *plan = &m->what->plans[rank];
-  if (++me->repeat < plan->ops[me->op].repeat)
-    return true;
-  me->repeat = 0;
-  bool is_first = ++me->op == plan->first_pass;
-  if (!is_first && me->op < plan->op_count)
+  uint32_t op = me->at.op;
+  position_advance(plan, &me->at);
+  bool is_first = me->at.op == plan->first_pass && op + 1 == plan->first_pass;
+  if (!is_first && me->at.op < plan->op_count)
     return true;
   if (!is_first && !loop_check(m, rank))
     return false;
-  me->op = is_first ? 0 : plan->first_pass;
+  me->at.op = is_first ? 0 : plan->first_pass;
   me->loop++;
   if (is_first && me->loop == m->what->loops) {
-    me->op = plan->first_pass;
+    me->at.op = plan->first_pass;
     me->loop = 0;
   }
-  if (me->op < plan->first_pass || !plan->first_pass)
+  if (me->at.op < plan->first_pass || !plan->first_pass)
     buffers_reset(m, rank);
   else
     buffers_find(m, rank);
@@ -741,12 +758,12 @@ static bool member_advance(const struct machine *m, uint32_t rank) {
 // The next execution of a rank that has not ended.
 static struct step member_next(const struct machine *m, uint32_t rank) {
   const struct member *me = &m->members[rank];
-  const struct rondo_plan_op *op = &m->what->plans[rank].ops[me->op];
+  const struct rondo_plan_op *op = &m->what->plans[rank].ops[me->at.op];
   struct step step = {.op = op};
   step.at.rank = rank;
-  step.at.op = me->op;
-  step.at.chunk = chunk_of(m, &m->what->plans[rank], op, me->repeat, 0);
-  uint32_t peer = me->repeat * op->peer_stride;
+  step.at.op = me->at.op;
+  step.at.chunk = chunk_of(m, &m->what->plans[rank], &me->at, 0);
+  uint32_t peer = me->at.repeat * op->peer_stride;
   step.send = op->primitive & RONDO_PRIM_SEND ? me->send[op->send_peer + peer] : NULL;
   step.recv = op->primitive & RONDO_PRIM_RECV ? me->recv[op->recv_peer + peer] : NULL;
   return step;
@@ -810,7 +827,7 @@ static void followed_find(const struct machine *m, const struct step *step, uint
 // Executes the op for its chunks. Chunks that are not followed change nothing.
 static enum step_result chunks_step(const struct machine *m, struct step *step) {
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
-  uint32_t first, count, repeat = m->members[step->at.rank].repeat;
+  uint32_t first, count;
   followed_find(m, step, &first, &count);
   if (step->recv != NULL && !slot_take(m, step))
     return STEP_FAULT;
@@ -822,7 +839,7 @@ static enum step_result chunks_step(const struct machine *m, struct step *step) 
   if (step->send != NULL && !slot_put(m, step, first, count))
     return STEP_NO_MEMORY;
   for (step->index = first; step->index < first + count; step->index++) {
-    step->number = chunk_number(plan, step->op, repeat, step->index);
+    step->number = chunk_number(plan, &m->members[step->at.rank].at, step->index);
     step->at.chunk = chunk_place(m, plan, step->number);
     if (!chunk_step(m, step))
       return STEP_FAULT;
@@ -943,7 +960,8 @@ static bool member_init(struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
   size_t sends = 1, loops = kept_loops(m->what, rank), places = loops * place_count(m->what, rank);
   for (uint32_t i = 0; i < plan->op_count; i++)
-    sends += plan->ops[i].primitive & RONDO_PRIM_SEND ? plan->ops[i].repeat : 0;
+    if (plan->ops[i].primitive & RONDO_PRIM_SEND)
+      sends += plan->ops[i].repeat * rondo_plan_rounds(plan, i);
   me->references = calloc(sends * loops, sizeof(*me->references));
   me->all_places = calloc(places, sizeof(*me->places));
   me->all_sets = calloc(places * m->set_words, sizeof(*me->sets));

@@ -191,6 +191,27 @@ static const char *peers_fault(const struct rondo_plan *plan, const struct rondo
   return NULL;
 }
 
+// What is wrong with the rounds of a plan, or null.
+static const char *rounds_fault(int kind, const struct rondo_plan *plan) {
+  uint32_t free = 0; // ops since the last round, in this pass
+  bool has_rounds = false;
+  for (uint32_t i = 0; i < plan->op_count; i++) {
+    const struct rondo_plan_op *op = &plan->ops[i];
+    free = i == plan->first_pass ? 1 : free + 1;
+    if (op->round_ops > free)
+      return "has a round that begins before the pass, or in another round";
+    if (op->round_ops)
+      free = 0;
+    has_rounds |= op->round_ops;
+  }
+  if (!has_rounds)
+    return plan->round_chunks ? "has chunks of rounds, and no rounds" : NULL;
+  if (plan->round_chunks == 0 || plan->chunk_count % plan->round_chunks ||
+      plan->chunk_count > RONDO_PLAN_ROUNDS_MOST_CHUNKS)
+    return "has rounds that do not divide a loop";
+  return kind == RONDO_ALL_REDUCE ? NULL : "has rounds in a kind that has none";
+}
+
 // What is wrong with the passes of a plan, or null.
 static const char *passes_fault(int kind, const struct rondo_plan *plan) {
   if (plan->first_pass && plan->first_pass >= plan->op_count)
@@ -223,6 +244,8 @@ static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_
       return "takes chunks by places, and several at once";
   const char *fault = passes_fault(what->kind, plan);
   if (fault == NULL)
+    fault = rounds_fault(what->kind, plan);
+  if (fault == NULL)
     fault = peers_fault(plan, &plan->send, rank);
   if (fault == NULL)
     fault = peers_fault(plan, &plan->recv, rank);
@@ -248,11 +271,11 @@ static uint64_t uses_count(const struct rondo_plan *plan, uint32_t index, bool s
   uint64_t uses = 0;
   for (uint32_t i = 0; i < plan->op_count; i++) {
     const struct rondo_plan_op *op = &plan->ops[i];
-    uint32_t first = send ? op->send_peer : op->recv_peer;
+    uint32_t first = send ? op->send_peer : op->recv_peer, rounds = rondo_plan_rounds(plan, i);
     if (op->peer_stride)
-      uses += index >= first && index - first < op->repeat;
+      uses += index >= first && index - first < op->repeat ? rounds : 0;
     else if (first == index)
-      uses += op->repeat;
+      uses += (uint64_t)op->repeat * rounds;
   }
   return uses;
 }

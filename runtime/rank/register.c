@@ -415,7 +415,8 @@ static void program_fill(const struct rondo_coll *coll, char *to) {
                                  .scratch_first = plan->scratch_first,
                                  .scratch_bytes =
                                      rondo_shape_scratch_bytes(&coll->registration.shape, plan),
-                                 .recv_peer_count = plan->recv.count};
+                                 .recv_peer_count = (uint16_t)plan->recv.count,
+                                 .round_chunks = (uint16_t)plan->round_chunks};
   if (coll->registration.gate_writes) {
     own.gate_writes = (uint64_t)(uintptr_t)coll->registration.gate_writes;
     own.gate_write_count = rondo_binding_gate_writes(plan);

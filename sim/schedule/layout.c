@@ -131,7 +131,8 @@ static uint32_t program_add(struct rondo_schedule_layout *l, const struct rondo_
   union {
     struct rondo_own_memory own;
     char bytes[sizeof(struct rondo_own_memory) + sizeof plan->ops];
-  } content = {.own = {.scratch_first = plan->scratch_first}};
+  } content = {
+      .own = {.scratch_first = plan->scratch_first, .round_chunks = (uint16_t)plan->round_chunks}};
   uint32_t ops_bytes = plan->op_count * (uint32_t)sizeof plan->ops[0];
   uint32_t bytes = (uint32_t)sizeof content.own + ops_bytes;
   memcpy(content.bytes + sizeof content.own, plan->ops, ops_bytes);

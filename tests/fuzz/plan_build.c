@@ -45,8 +45,12 @@ static void check_plan(const struct rondo_plan_request *r, const struct rondo_pl
   RONDO_FUZZ_CHECK(plan->scratch_first < plan->chunk_count);
   check_peers(plan, &plan->send, r->rank);
   check_peers(plan, &plan->recv, r->rank);
-  for (uint32_t i = 0; i < plan->op_count; i++)
+  for (uint32_t i = 0; i < plan->op_count; i++) {
     check_op(plan, &plan->ops[i]);
+    RONDO_FUZZ_CHECK(plan->ops[i].round_ops <= i + 1);
+    RONDO_FUZZ_CHECK(!plan->ops[i].round_ops || plan->round_chunks > 0);
+  }
+  RONDO_FUZZ_CHECK(!plan->round_chunks || plan->chunk_count % plan->round_chunks == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -441,11 +441,11 @@ static void all_to_all_is_three_ops_at_any_size(void **state) {
     uint32_t rank = n / 2;
     struct rondo_plan plan = plan_of(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_DIRECT, rank, n, 0);
     assert_int_equal(plan.op_count, 3);
-    assert_op(&plan.ops[0], (struct rondo_plan_op){S, 0, none, 1, n - 1, (rank + 1) % n, 1, 1});
+    assert_op(&plan.ops[0], (struct rondo_plan_op){S, 0, none, 1, 0, n - 1, (rank + 1) % n, 1, 1});
     assert_int_equal(plan.ops[1].primitive, C);
     assert_int_equal(plan.ops[1].first_chunk, rank);
     assert_op(&plan.ops[2],
-              (struct rondo_plan_op){R | C, none, 0, 1, n - 1, (rank + n - 1) % n, n - 1, 1});
+              (struct rondo_plan_op){R | C, none, 0, 1, 0, n - 1, (rank + n - 1) % n, n - 1, 1});
     for (uint32_t i = 0; i + 1 < n; i++) {
       assert_int_equal(rondo_plan_peer(&plan, &plan.send, i), (rank + 1 + i) % n);
       assert_int_equal(rondo_plan_peer(&plan, &plan.recv, i), (rank + n - 1 - i) % n);
@@ -481,7 +481,7 @@ static void a_barrier_signals_to_powers_of_two(void **state) {
     assert_int_equal(rondo_plan_peer(&plan, &plan.send, i), to[i]);
     assert_int_equal(rondo_plan_peer(&plan, &plan.recv, i), from[i]);
   }
-  assert_op(&plan.ops[1], (struct rondo_plan_op){R | S, 1, 0, 1, 2, 0, 0, 1});
+  assert_op(&plan.ops[1], (struct rondo_plan_op){R | S, 1, 0, 1, 0, 2, 0, 0, 1});
   plan = plan_of(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, 0, RONDO_MAX_RANKS, 0);
   assert_int_equal(plan.send.count, RONDO_PLAN_MAX_ROUNDS);
   plan = plan_of(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, 0, 1, 0);

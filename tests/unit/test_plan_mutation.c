@@ -575,7 +575,7 @@ static void refuses_quantised_messages_where_none_can_be(void **state) {
 
 static void refuses_malformed_ops(void **state) {
   (void)state;
-  const struct rondo_plan_op op = {R | ADD | S, 0, 0, 0, 3, 0, 4, 1};
+  const struct rondo_plan_op op = {R | ADD | S, 0, 0, 0, 0, 3, 0, 4, 1};
   struct {
     struct rondo_plan_op op;
     const char *message;
@@ -611,6 +611,27 @@ static void refuses_malformed_ops(void **state) {
     snprintf(message, sizeof(message), "rank 2, op 1: %s", cases[i].message);
     assert_refused(what, message);
   }
+}
+
+static void refuses_malformed_rounds(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[2].ops[1].round_ops = 3;
+  assert_refused(what, "rank 2: has a round that begins before the pass, or in another round");
+  plans[2].ops[0].round_ops = 1;
+  plans[2].ops[1].round_ops = 2;
+  assert_refused(what, "rank 2: has a round that begins before the pass, or in another round");
+  plans[2].ops[1].round_ops = 1;
+  assert_refused(what, "rank 2: has rounds that do not divide a loop");
+  plans[2].round_chunks = RANKS - 1;
+  assert_refused(what, "rank 2: has rounds that do not divide a loop");
+  what = good_ring(RONDO_ALL_REDUCE);
+  plans[2].round_chunks = 1;
+  assert_refused(what, "rank 2: has chunks of rounds, and no rounds");
+  what = good_ring(RONDO_ALL_GATHER);
+  plans[2].round_chunks = 1;
+  plans[2].ops[0].round_ops = 1;
+  assert_refused(what, "rank 2: has rounds in a kind that has none");
 }
 
 static struct rondo_plan_verify_case good_direct(int kind) {
@@ -871,6 +892,12 @@ static bool op_change(struct rondo_plan_op *op, uint32_t n, int change) {
   case 17:
     op->width--;
     return true;
+  case 18:
+    op->round_ops++;
+    return true;
+  case 19:
+    op->round_ops--;
+    return true;
   default:
     return false;
   }
@@ -896,7 +923,8 @@ static bool op_change_is_neutral(int kind, const struct rondo_plan_op *before,
   if (before->primitive != after->primitive)
     return base != 0 && (before->primitive & base) && before->first_chunk == 0;
   if (before->repeat != after->repeat || before->width != after->width ||
-      before->send_peer != after->send_peer || before->recv_peer != after->recv_peer)
+      before->send_peer != after->send_peer || before->recv_peer != after->recv_peer ||
+      before->round_ops != after->round_ops)
     return false;
   if (before->peer_stride != after->peer_stride)
     return before->repeat == 1 || !(before->primitive & (R | S));
@@ -1049,6 +1077,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refuses_messages_of_another_quantisation),
     cmocka_unit_test(refuses_quantised_messages_where_none_can_be),
     cmocka_unit_test(refuses_malformed_ops),
+    cmocka_unit_test(refuses_malformed_rounds),
     cmocka_unit_test(refuses_malformed_plans),
     cmocka_unit_test(refuses_wrong_passes),
     cmocka_unit_test(refuses_a_second_pass_over_what_a_peer_may_still_read),

@@ -34,6 +34,8 @@ static void plans_build(int kind, int algorithm, uint32_t n, uint32_t root) {
   for (uint32_t rank = 0; rank < n; rank++) {
     struct rondo_plan_request request = {kind, algorithm,  rank,     n,
                                          root, keeps_sums, topology, quantisation};
+    if (n <= ALL_ROOTS_MAX) // a builder sets every field
+      memset(&plans[rank], 0xff, sizeof plans[rank]);
     assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
   }
 }
@@ -821,12 +823,12 @@ static void direct_gather_build(uint32_t rank, uint32_t n, struct rondo_plan *pl
   plan->nranks = plan->chunk_count = n;
   plan->send = (struct rondo_plan_peers){n - 1, 1, {(rank + 1) % n, (rank + 2) % n}};
   plan->recv = (struct rondo_plan_peers){n - 1, n - 1, {(rank + n - 1) % n, (rank + n - 2) % n}};
-  plan->ops[0] =
-      (struct rondo_plan_op){RONDO_PRIM_SEND | RONDO_PRIM_IN_BASE, 0, none, 1, n - 1, rank, 0, 1};
+  plan->ops[0] = (struct rondo_plan_op){
+      RONDO_PRIM_SEND | RONDO_PRIM_IN_BASE, 0, none, 1, 0, n - 1, rank, 0, 1};
   plan->ops[1] =
-      (struct rondo_plan_op){RONDO_PRIM_COPY | RONDO_PRIM_IN_BASE, none, none, 0, 1, rank, 0, 1};
+      (struct rondo_plan_op){RONDO_PRIM_COPY | RONDO_PRIM_IN_BASE, none, none, 0, 0, 1, rank, 0, 1};
   plan->ops[2] = (struct rondo_plan_op){
-      RONDO_PRIM_RECV | RONDO_PRIM_COPY, none, 0, 1, n - 1, (rank + n - 1) % n, n - 1, 1};
+      RONDO_PRIM_RECV | RONDO_PRIM_COPY, none, 0, 1, 0, n - 1, (rank + n - 1) % n, n - 1, 1};
   plan->op_count = 3;
 }
 

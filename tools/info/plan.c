@@ -124,16 +124,17 @@ static json_t *peers_json(const struct rondo_plan *plan, const struct rondo_plan
   return ranks;
 }
 
-static json_t *op_json(const struct rondo_plan *plan, const struct rondo_plan_op *op) {
+static json_t *op_json(const struct rondo_plan *plan, uint32_t index) {
+  const struct rondo_plan_op *op = &plan->ops[index];
   json_t *primitive = json_array(), *chunks = json_array();
   for (size_t i = 0; i < PRIMITIVES; i++)
     if (op->primitive & primitive_names[i].flag)
       json_array_append_new(primitive, json_string(primitive_names[i].name));
   for (uint32_t i = 0; i < op->repeat; i++)
-    json_array_append_new(chunks, json_integer(info_plan_op_chunk(plan, op, i, 0)));
-  return json_pack("{s:o, s:i, s:o, s:i, s:i, s:o, s:o}", "primitive", primitive, "repeat",
-                   op->repeat, "chunks", chunks, "width", op->width, "run",
-                   op->primitive & RONDO_PRIM_RUNS ? op->chunk_stride : op->width, "from",
+    json_array_append_new(chunks, json_integer(info_plan_op_chunk(plan, index, i, 0)));
+  return json_pack("{s:o, s:i, s:i, s:o, s:i, s:i, s:o, s:o}", "primitive", primitive, "repeat",
+                   op->repeat, "round_ops", op->round_ops, "chunks", chunks, "width", op->width,
+                   "run", op->primitive & RONDO_PRIM_RUNS ? op->chunk_stride : op->width, "from",
                    peers_json(plan, &plan->recv, op->recv_peer, op), "to",
                    peers_json(plan, &plan->send, op->send_peer, op));
 }
@@ -141,7 +142,7 @@ static json_t *op_json(const struct rondo_plan *plan, const struct rondo_plan_op
 static json_t *ops_json(const struct rondo_plan *plan) {
   json_t *ops = json_array();
   for (uint32_t i = 0; i < plan->op_count; i++)
-    json_array_append_new(ops, op_json(plan, &plan->ops[i]));
+    json_array_append_new(ops, op_json(plan, i));
   return ops;
 }
 
@@ -211,14 +212,14 @@ static json_t *plan_json(const struct info_plan *p) {
       json_pack("{s:i, s:i, s:i}", "send", plan->send.count, "recv", plan->recv.count,
                 "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
   return json_pack(
-      "{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:s*}",
+      "{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:s*}",
       "kind", rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks, "rank",
       q->rank, "root", q->root, "machines", p->query.machines, "cores", (int)p->query.cores,
       "algorithm", rondo_plan_algorithm_name(q->algorithm), "quantisation",
       rondo_quantisation_name(q->quantisation), "why", why_json(p), "candidates",
-      candidates_json(p), "ops", ops_json(plan), "first_pass", plan->first_pass, "connectors",
-      connectors, "cost", cost_json(p), "verified", verified, "fault",
-      is_faulty(p) ? p->report.message : NULL);
+      candidates_json(p), "ops", ops_json(plan), "first_pass", plan->first_pass, "round_chunks",
+      plan->round_chunks, "connectors", connectors, "cost", cost_json(p), "verified", verified,
+      "fault", is_faulty(p) ? p->report.message : NULL);
 }
 
 // ------------------------------------------------------------------------ text ---
@@ -304,6 +305,10 @@ static void plan_print(const struct info_plan *p, const json_t *root) {
     if (i > 0 && i == plan->first_pass)
       printf("  %-18s after the ops above for all loops\n", "second pass");
     op_print(i, json_array_get(ops, i));
+    if (plan->ops[i].round_ops)
+      printf("  %-18s the last %d op%s, for each %" PRIu32 " of %" PRIu32 " chunks\n", "round",
+             plan->ops[i].round_ops, plan->ops[i].round_ops > 1 ? "s" : "", plan->round_chunks,
+             plan->chunk_count);
   }
   if (plan->op_count == 0)
     printf("  no ops\n");

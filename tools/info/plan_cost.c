@@ -10,10 +10,10 @@
 
 #define BUILDS 1000u // timed
 
-uint32_t info_plan_op_chunk(const struct rondo_plan *plan, const struct rondo_plan_op *op,
-                            uint32_t i, uint32_t k) {
-  uint64_t at = op->first_chunk + (uint64_t)i * op->chunk_stride + k;
-  return (uint32_t)(at % plan->chunk_count);
+uint32_t info_plan_op_chunk(const struct rondo_plan *plan, uint32_t index, uint32_t i, uint32_t k) {
+  const struct rondo_plan_op *op = &plan->ops[index];
+  uint64_t at = op->first_chunk + (uint64_t)(i % op->repeat) * op->chunk_stride + k;
+  return (uint32_t)((at + (uint64_t)(i / op->repeat) * plan->round_chunks) % plan->chunk_count);
 }
 
 // ------------------------------------------------------------- dependent hops ---
@@ -26,6 +26,7 @@ struct connector {
 
 struct rank {
   uint32_t op, execution;  // where it stands
+  uint32_t round_chunk;    // how far it is in the rounds of a plan
   uint32_t sent, received; // place of the last message that it has sent, received
   struct connector *from;  // by the index of the recv peer
 };
@@ -80,10 +81,16 @@ static int rank_step(struct simulation *s, uint32_t rank) {
     if (c && !message_send(c, r->sent))
       return -1;
   }
-  if (++r->execution == op->repeat) {
-    r->execution = 0;
-    r->op++;
+  if (++r->execution < op->repeat)
+    return 1;
+  r->execution = 0;
+  r->round_chunk += op->round_ops ? plan->round_chunks : 0;
+  if (op->round_ops && r->round_chunk < plan->chunk_count) {
+    r->op -= op->round_ops - 1;
+    return 1;
   }
+  r->round_chunk = op->round_ops ? 0 : r->round_chunk;
+  r->op++;
   return 1;
 }
 
@@ -133,6 +140,11 @@ static int64_t hops_count(const struct rondo_plan *plans, uint32_t n) {
 
 // ---------------------------------------------------------------- one rank -----
 
+// How often a loop executes an op.
+static uint32_t op_executions(const struct rondo_plan *plan, uint32_t op) {
+  return plan->ops[op].repeat * rondo_plan_rounds(plan, op);
+}
+
 // Bytes of a message with chunk `k`: all chunks have what the descriptor counts, except that some
 // plans split it.
 static uint64_t chunk_bytes(const struct rondo_plan_request *q, const struct rondo_plan *plan,
@@ -154,10 +166,11 @@ static void sends_count(const struct rondo_plan_request *q, const struct rondo_p
     const struct rondo_plan_op *op = &plan->ops[i];
     if (!(op->primitive & RONDO_PRIM_SEND))
       continue;
-    cost->sends += op->repeat;
-    for (uint32_t k = 0; k < op->repeat * op->width; k++)
+    uint32_t executions = op_executions(plan, i);
+    cost->sends += executions;
+    for (uint32_t k = 0; k < executions * op->width; k++)
       cost->bytes +=
-          chunk_bytes(q, plan, bytes, info_plan_op_chunk(plan, op, k / op->width, k % op->width));
+          chunk_bytes(q, plan, bytes, info_plan_op_chunk(plan, i, k / op->width, k % op->width));
   }
 }
 
@@ -184,12 +197,14 @@ static void machine_bytes_add(const struct rondo_plan_request *q, const struct r
   const uint32_t own = rondo_plan_topology_machine_of(q->topology, q->rank);
   for (uint32_t i = 0; i < plan->op_count; i++) {
     const struct rondo_plan_op *op = &plan->ops[i];
-    for (uint32_t e = 0; op->primitive & RONDO_PRIM_SEND && e < op->repeat; e++) {
-      uint32_t to = rondo_plan_peer(plan, &plan->send, op->send_peer + e * op->peer_stride);
+    uint32_t executions = op->primitive & RONDO_PRIM_SEND ? op_executions(plan, i) : 0;
+    for (uint32_t e = 0; e < executions; e++) {
+      uint32_t walked = e % op->repeat * op->peer_stride;
+      uint32_t to = rondo_plan_peer(plan, &plan->send, op->send_peer + walked);
       if (rondo_plan_topology_machine_of(q->topology, to) == own)
         continue;
       for (uint32_t k = 0; k < op->width; k++)
-        *sent += chunk_bytes(q, plan, bytes, info_plan_op_chunk(plan, op, e, k));
+        *sent += chunk_bytes(q, plan, bytes, info_plan_op_chunk(plan, i, e, k));
     }
   }
 }

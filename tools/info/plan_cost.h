@@ -29,8 +29,7 @@ struct info_plan_cost {
 };
 
 // Chunk `k` of those that execution `i` of an op handles.
-uint32_t info_plan_op_chunk(const struct rondo_plan *plan, const struct rondo_plan_op *op,
-                            uint32_t i, uint32_t k);
+uint32_t info_plan_op_chunk(const struct rondo_plan *plan, uint32_t op, uint32_t i, uint32_t k);
 
 // The cost of the plan of `request`, a member of `plans`, for a descriptor that counts `bytes`;
 // without choose_us. Returns false if there is no memory.
