@@ -75,8 +75,8 @@ struct rondo_state_comm {
 // as struct rondo_state_comm is.
 struct rondo_state_roll {
   struct rondo_collective coll; // 0: none
-  uint64_t left;                // digest of the ranks that had left in order
-  uint64_t failures;            // collectives of this `left` that have failed
+  uint64_t view;                // of the job (struct rondo_voters), with lost ranks
+  uint64_t failures;            // collectives of this view that have failed
   bool has_failed;              // the last call
 };
 

@@ -29,11 +29,18 @@ static bool ranks_have(const uint32_t *ranks, uint32_t count, uint32_t rank) {
   return false;
 }
 
-// Digest of the ranks that are gone and not among `excluded`. The job's lock is held.
-static uint64_t job_view(const struct rondo_job *job, const uint32_t *excluded, uint32_t count) {
+// True if the end of a rank changes who votes. The job's lock is held, here and below.
+static bool voters_miss(const struct rondo_job *job, const struct rondo_voters *voters,
+                        uint32_t rank) {
+  bool is_kept = voters->has_lost && job->gone && job->gone[rank] == RONDO_RANK_LOST;
+  return rondo_job_is_gone(job, rank) && !is_kept &&
+         !ranks_have(voters->excluded, voters->excluded_count, rank);
+}
+
+static uint64_t voters_view(const struct rondo_job *job, const struct rondo_voters *voters) {
   uint64_t view = UINT64_C(0x766f7465); // a number that names this use
   for (uint32_t r = 0; r < job->rank_count; r++)
-    if (rondo_job_is_gone(job, r) && !ranks_have(excluded, count, r))
+    if (voters_miss(job, voters, r))
       view = rondo_digest_bytes(view, &r, sizeof r);
   return view;
 }
@@ -46,37 +53,51 @@ static int excluded_check(const struct rondo_rank *rank, const uint32_t *exclude
   return RONDO_SUCCESS;
 }
 
-int rondo_voters_list(const struct rondo_rank *rank, const uint32_t *excluded, uint32_t count,
-                      struct rondo_voters *voters) {
+// Lists the voters, whose other fields are set. Returns RONDO_SUCCESS or RONDO_ERR_PEER.
+static int voters_fill(const struct rondo_rank *rank, struct rondo_voters *voters) {
   struct rondo_job *job = rank->job;
-  int status = excluded_check(rank, excluded, count);
-  if (status != RONDO_SUCCESS)
-    return status;
-  *voters =
-      (struct rondo_voters){.ranks = malloc(((size_t)job->rank_count + count) * sizeof(uint32_t)),
-                            .excluded_count = count};
-  if (!voters->ranks)
-    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "grow: no memory for a job of %u ranks",
-                            job->rank_count);
-  voters->excluded = voters->ranks + job->rank_count;
-  if (count)
-    memcpy(voters->excluded, excluded, count * sizeof *excluded);
+  const struct rondo_voters others = {0}; // misses all that are gone
   pthread_mutex_lock(&job->lock);
   bool is_lost = job->is_cut_off || (job->membership && job->roster == RONDO_ROSTER_FAILED);
   for (uint32_t r = 0; r < job->rank_count; r++) {
-    if (rondo_job_is_gone(job, r) || ranks_have(excluded, count, r))
+    if (voters_miss(job, voters, r) || ranks_have(voters->excluded, voters->excluded_count, r))
       continue;
     if (r == rank->cfg.rank)
       voters->self = voters->count;
     voters->ranks[voters->count++] = r;
   }
-  voters->lost = job_view(job, NULL, 0);
-  voters->view = job_view(job, excluded, count);
+  voters->lost = voters_view(job, &others);
+  voters->view = voters_view(job, voters);
   pthread_mutex_unlock(&job->lock);
-  if (!is_lost)
-    return RONDO_SUCCESS;
-  rondo_voters_free(voters);
-  return RONDO_LOG_REFUSE(RONDO_ERR_PEER, "grow: rank %u is no longer in its job", rank->cfg.rank);
+  if (is_lost)
+    rondo_voters_free(voters);
+  return is_lost ? RONDO_ERR_PEER : RONDO_SUCCESS;
+}
+
+int rondo_voters_list(const struct rondo_rank *rank, const uint32_t *excluded, uint32_t count,
+                      struct rondo_voters *voters) {
+  uint32_t ranks = rank->job->rank_count;
+  int status = excluded_check(rank, excluded, count);
+  if (status != RONDO_SUCCESS)
+    return status;
+  *voters = (struct rondo_voters){.ranks = malloc(((size_t)ranks + count) * sizeof(uint32_t)),
+                                  .excluded_count = count};
+  if (!voters->ranks)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "rank %u: no memory to list %u ranks",
+                            rank->cfg.rank, ranks);
+  voters->excluded = voters->ranks + ranks;
+  if (count)
+    memcpy(voters->excluded, excluded, count * sizeof *excluded);
+  return voters_fill(rank, voters);
+}
+
+int rondo_voters_list_with_lost(const struct rondo_rank *rank, struct rondo_voters *voters) {
+  uint32_t ranks = rank->job->rank_count;
+  *voters = (struct rondo_voters){.ranks = malloc(ranks * sizeof(uint32_t)), .has_lost = true};
+  if (!voters->ranks)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "rank %u: no memory to list %u ranks",
+                            rank->cfg.rank, ranks);
+  return voters_fill(rank, voters);
 }
 
 void rondo_voters_free(struct rondo_voters *voters) {
@@ -84,20 +105,15 @@ void rondo_voters_free(struct rondo_voters *voters) {
   *voters = (struct rondo_voters){0};
 }
 
-// The job's lock is held.
-static bool voters_have_changed(const struct rondo_job *job, const struct rondo_voters *voters) {
-  return job_view(job, voters->excluded, voters->excluded_count) != voters->view;
-}
-
 bool rondo_voters_await_change(struct rondo_rank *rank, const struct rondo_voters *voters,
                                uint64_t end_ns) {
   struct rondo_job *job = rank->job;
   pthread_mutex_lock(&job->lock);
-  bool has_changed = voters_have_changed(job, voters);
+  bool has_changed = voters_view(job, voters) != voters->view;
   bool is_over = rondo_now_ns() >= end_ns;
-  while (!has_changed && !is_over && !rondo_load_seq_cst_u32(&rank->closing)) {
+  while (!has_changed && !is_over && !job->is_cut_off && !rondo_load_seq_cst_u32(&rank->closing)) {
     is_over = rondo_condition_wait(&job->attendance, &job->lock, end_ns) != 0;
-    has_changed = voters_have_changed(job, voters);
+    has_changed = voters_view(job, voters) != voters->view;
   }
   pthread_mutex_unlock(&job->lock);
   return has_changed;

@@ -20,8 +20,9 @@ struct rondo_voters {
   uint32_t *ranks, count; // of the job, ascending
   uint32_t self;          // index of the rank that votes
   uint32_t *excluded, excluded_count;
+  bool has_lost; // lost ranks are listed too
   uint64_t lost; // digest of the ranks that are lost or have left
-  uint64_t view; // the same without those that are excluded: their end changes no vote
+  uint64_t view; // the same without those that are excluded or listed: their end changes no vote
 };
 
 // Lists the ranks of the job that are not lost and not among `excluded`. Returns RONDO_SUCCESS;
@@ -29,10 +30,14 @@ struct rondo_voters {
 // rank has lost its job; RONDO_ERR_NO_MEMORY.
 int rondo_voters_list(const struct rondo_rank *rank, const uint32_t *excluded, uint32_t count,
                       struct rondo_voters *voters);
+// Lists the ranks of the job that have not left in order, those that are lost too: members whose
+// knowledge of losses differs list the same ranks. Returns RONDO_SUCCESS, RONDO_ERR_PEER or
+// RONDO_ERR_NO_MEMORY, as rondo_voters_list.
+int rondo_voters_list_with_lost(const struct rondo_rank *rank, struct rondo_voters *voters);
 void rondo_voters_free(struct rondo_voters *voters);
 
-// True if other ranks that are not excluded are lost than when the voters were listed; waits for
-// that until `end_ns` of rondo_now_ns.
+// True if the voters would be others than when they were listed; waits for that until `end_ns` of
+// rondo_now_ns, or until the rank has lost its job.
 bool rondo_voters_await_change(struct rondo_rank *rank, const struct rondo_voters *voters,
                                uint64_t end_ns);
 

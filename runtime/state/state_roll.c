@@ -6,7 +6,6 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/condition.h"
 #include "base/digest.h"
 #include "base/text.h"
 #include "runtime/job/job.h"
@@ -22,57 +21,6 @@
 #define LOSS_NS UINT64_C(2000000000)        // from the error of a run to the news of the leave
 #define ABORT_BOUND_NS INT64_C(10000000000) // as of rondo_destroy
 
-// ------------------------------------------------------------------- who is in it ---
-
-// Digest of the ranks that have left in order. Lost ranks stay in the collective, which goes on
-// without them, so members whose knowledge of losses differs still have the same one. The job's
-// lock is held. `voters` (may be null) gets the others.
-static uint64_t ranks_left(const struct rondo_rank *rank, struct rondo_voters *voters) {
-  const struct rondo_job *job = rank->job;
-  uint64_t left = UINT64_C(0x726f6c6c); // a number that names this use
-  for (uint32_t r = 0; r < job->rank_count; r++) {
-    bool is_gone = rondo_job_is_gone(job, r);
-    if (is_gone && !(job->gone && job->gone[r] == RONDO_RANK_LOST)) {
-      left = rondo_digest_bytes(left, &r, sizeof r);
-    } else if (voters) {
-      if (r == rank->cfg.rank)
-        voters->self = voters->count;
-      voters->ranks[voters->count++] = r;
-    }
-  }
-  return left;
-}
-
-static int voters_fill(struct rondo_meeting *m, uint64_t *left) {
-  struct rondo_job *job = m->rank->job;
-  m->voters.count = 0;
-  if (!m->voters.ranks)
-    m->voters.ranks = malloc(job->rank_count * sizeof *m->voters.ranks);
-  if (!m->voters.ranks)
-    return RONDO_ERR_NO_MEMORY;
-  pthread_mutex_lock(&job->lock);
-  bool is_lost = job->is_cut_off || (job->membership && job->roster == RONDO_ROSTER_FAILED);
-  *left = ranks_left(m->rank, &m->voters);
-  pthread_mutex_unlock(&job->lock);
-  return is_lost ? RONDO_ERR_PEER : RONDO_SUCCESS;
-}
-
-// True if other ranks have left in order than when the roll was made; waits for that.
-static bool roll_await_leave(const struct rondo_meeting *m) {
-  struct rondo_rank *rank = m->rank;
-  struct rondo_job *job = rank->job;
-  uint64_t end_ns = rondo_now_ns() + LOSS_NS;
-  bool is_over = false;
-  pthread_mutex_lock(&job->lock);
-  bool has_changed = ranks_left(rank, NULL) != rank->state_roll.left;
-  while (!has_changed && !is_over && !job->is_cut_off && !rondo_load_seq_cst_u32(&rank->closing)) {
-    is_over = rondo_condition_wait(&job->attendance, &job->lock, end_ns) != 0;
-    has_changed = ranks_left(rank, NULL) != rank->state_roll.left;
-  }
-  pthread_mutex_unlock(&job->lock);
-  return has_changed;
-}
-
 // ----------------------------------------------------------------- the collective ---
 
 static int roll_register(const struct rondo_meeting *m) {
@@ -84,7 +32,7 @@ static int roll_register(const struct rondo_meeting *m) {
   int status = rondo_group_make(rank, m->voters.ranks, m->voters.count, &group);
   if (status != RONDO_SUCCESS)
     return status;
-  desc.id = rondo_digest_bytes(roll->left, &roll->failures, sizeof roll->failures);
+  desc.id = rondo_digest_bytes(roll->view, &roll->failures, sizeof roll->failures);
   desc.group = group;
   desc.on_loss = RONDO_ON_LOSS_RETRY;
   const struct rondo_register_request request = {
@@ -96,15 +44,17 @@ static int roll_register(const struct rondo_meeting *m) {
   return status;
 }
 
-// Takes the collective of the last call, or makes its successor.
+// Lists the members, and takes the collective of the last call or makes its successor.
 static int roll_take(struct rondo_meeting *m) {
   struct rondo_rank *rank = m->rank;
   struct rondo_state_roll *roll = &rank->state_roll;
-  uint64_t left = 0;
-  int status = voters_fill(m, &left);
+  rondo_voters_free(&m->voters);
+  int status = rondo_voters_list_with_lost(rank, &m->voters);
+  if (status == RONDO_ERR_PEER)
+    (void)snprintf(m->why, RONDO_REASON_BYTES, "it is no longer in its job");
   if (status != RONDO_SUCCESS)
     return status;
-  bool is_same = roll->left == left;
+  bool is_same = roll->view == m->voters.view;
   if (roll->coll.handle && is_same && rondo_retry_state(rank, roll->coll) == RONDO_SUCCESS)
     return RONDO_SUCCESS;
   if (roll->coll.handle) {
@@ -117,23 +67,29 @@ static int roll_take(struct rondo_meeting *m) {
   }
   if (!is_same)
     roll->failures = 0;
-  roll->left = left;
+  roll->view = m->voters.view;
   return m->voters.count > 1 ? roll_register(m) : RONDO_SUCCESS;
+}
+
+// Makes sure that `why` has a reason for an error.
+static int roll_explain(const struct rondo_meeting *m, int status) {
+  if (status != RONDO_SUCCESS && !*m->why)
+    (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", rondo_status_string(status));
+  return status;
 }
 
 int rondo_roll_open(struct rondo_meeting *m) {
   struct rondo_rank *rank = m->rank;
+  *m->why = '\0';
   if (rondo_exchange_acq_rel_u32(&rank->state_comm.is_in_use, 1)) {
     (void)snprintf(m->why, RONDO_REASON_BYTES, "another thread synchronises rank %u",
                    rank->cfg.rank);
     return RONDO_ERR_EXISTS;
   }
-  int status = roll_take(m);
+  int status = roll_explain(m, roll_take(m));
   if (status == RONDO_SUCCESS)
     return status;
-  (void)snprintf(m->why, RONDO_REASON_BYTES, "rank %u: %s", rank->cfg.rank,
-                 status == RONDO_ERR_PEER ? "it is no longer in its job"
-                                          : rondo_status_string(status));
+  rondo_meeting_name_rank(m);
   rondo_voters_free(&m->voters);
   rondo_store_release_u32(&rank->state_comm.is_in_use, 0);
   return status;
@@ -163,10 +119,7 @@ static int roll_wait(struct rondo_meeting *m, uint64_t run, bool *is_over) {
     rondo_missing_describe(rank, coll, run, &t);
     *is_over = roll_fail(m, status);
   } else if (status != RONDO_SUCCESS) {
-    *m->why = '\0';
     (void)rondo_coll_get_reason(rank, coll, m->why, RONDO_REASON_BYTES);
-    if (!*m->why)
-      (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", rondo_status_string(status));
   }
   return status;
 }
@@ -191,7 +144,7 @@ static int roll_read(struct rondo_meeting *m, uint64_t run, const uint8_t *all, 
   return status;
 }
 
-// One run.
+// One run. `why` is empty.
 static int roll_run(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all) {
   struct rondo_rank *rank = m->rank;
   struct rondo_collective coll = rank->state_roll.coll;
@@ -208,8 +161,6 @@ static int roll_run(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all
   int status = rondo_rank_run(rank, coll, &s, &run);
   if (status == RONDO_SUCCESS)
     status = roll_wait(m, run, &is_over);
-  else
-    (void)snprintf(m->why, RONDO_REASON_BYTES, "%s", rondo_status_string(status));
   if (status == RONDO_SUCCESS)
     status = roll_read(m, run, all, of_all);
   if (is_over)
@@ -217,18 +168,24 @@ static int roll_run(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all
   return status;
 }
 
+// True if a run has failed because a rank has left in order: the others can do it once more.
+static bool roll_is_left(const struct rondo_meeting *m, int status) {
+  return (status == RONDO_ERR_PEER || status == RONDO_ERR_CLOSED) &&
+         rondo_voters_await_change(m->rank, &m->voters, rondo_now_ns() + LOSS_NS);
+}
+
 int rondo_roll_call(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all, bool is_first) {
   for (;;) {
     int status = RONDO_SUCCESS;
+    *m->why = '\0';
     if (m->rank->state_roll.coll.handle)
       status = roll_run(m, own, of_all);
     else
       memcpy(of_all, own, RONDO_ROLL_ENTRY_BYTES);
-    bool is_left =
-        is_first && (status == RONDO_ERR_PEER || status == RONDO_ERR_CLOSED) && roll_await_leave(m);
-    if (!is_left)
-      return status;
-    status = roll_take(m);
+    if (!is_first || !roll_is_left(m, status))
+      return roll_explain(m, status);
+    *m->why = '\0';
+    status = roll_explain(m, roll_take(m));
     if (status != RONDO_SUCCESS)
       return status;
   }
