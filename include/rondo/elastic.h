@@ -64,12 +64,14 @@ int rondo_grow_close(const struct rondo_unique_id *id);
 int rondo_pending(const struct rondo_unique_id *id, uint32_t *count);
 
 // Asks the members of a running job to admit this process, and waits for that for at most
-// `timeout_ns`. `cfg->id` is an id of rondo_grow_listen; `cfg->rank` and `cfg->rank_count` are not
-// read. The members give the rank and the number of ranks: rondo_describe_rank tells them. If a
-// vote has admitted the newcomer but not all members came, it goes on waiting.
+// `timeout_ns`. `cfg->id` is an id of rondo_grow_listen. The fields rank, rank_count, least_ranks
+// and most_ranks of `cfg` are not read. The members give the rank and the number of ranks:
+// rondo_describe_rank tells them. If a vote has admitted the newcomer but not all members came, it
+// goes on waiting.
 // Returns RONDO_SUCCESS: all ranks of the new job have joined;
 // a status of rondo_init;
 // RONDO_ERR_TIMEOUT: no vote has admitted this process in time;
+// RONDO_ERR_FULL: also if a vote has found that the job has most_ranks ranks;
 // RONDO_ERR_PEER: the member with the id is gone, or the id has expired;
 // RONDO_ERR_INVALID: also if the id is none of rondo_grow_listen, or of another version of the
 //   library, or a callback called this.
@@ -83,7 +85,8 @@ int rondo_describe_rank(struct rondo_context ctx, uint32_t *rank, uint32_t *rank
 
 // ------------------------------------------------------------------- votes ----
 
-// Value of `newcomers`: all that wait when the votes are counted.
+// Value of `newcomers`: all that wait when the votes are counted and for whom most_ranks leaves
+// room. The vote waits for as many as least_ranks asks for.
 #define RONDO_ALL_PENDING UINT32_MAX
 
 // Votes for a new job of all ranks that are still in the job of `ctx`, and of newcomers. Waits
@@ -94,7 +97,8 @@ int rondo_describe_rank(struct rondo_context ctx, uint32_t *rank, uint32_t *rank
 //
 // `newcomers`: how many newcomers to admit, at least 1; or RONDO_ALL_PENDING. The call waits until
 // as many are there, but leaves the last quarter of the time for joining. `id` is an id of
-// rondo_grow_listen on the one member whose process made it, and null on all others.
+// rondo_grow_listen on the one member whose process made it, and null on all others. Newcomers that
+// still wait when the job has most_ranks ranks get RONDO_ERR_FULL.
 //
 // If a member is lost meanwhile, those that are left vote once more; so do all if a newcomer that
 // was admitted is gone. Either all members that live return RONDO_SUCCESS, or none does; but if the
@@ -103,13 +107,16 @@ int rondo_describe_rank(struct rondo_context ctx, uint32_t *rank, uint32_t *rank
 // that votes once more while another one has returned gets RONDO_ERR_ABORTED, whose reason says
 // why the other one has. Nobody waits for the vote of a member whose vote has failed.
 // Returns RONDO_SUCCESS;
-// RONDO_IN_PROGRESS: RONDO_ALL_PENDING, and no newcomer waits; there is no new job;
+// RONDO_IN_PROGRESS: RONDO_ALL_PENDING, and no newcomer waits or there is room for none; there is
+//   no new job;
 // RONDO_ERR_MISMATCH: the votes differ; `why` says which rank asked for what;
+// RONDO_ERR_FULL: the new job would have more ranks than most_ranks;
 // RONDO_ERR_TIMEOUT: members have not voted or not joined in time, or there are not enough
 //   newcomers;
 // RONDO_ERR_ABORTED: another member has returned an error, or has given up waiting;
 // RONDO_ERR_PEER: members were lost, or have left the vote with an error of their own, and the rest
-//   cannot go on; or this rank has lost its job;
+//   cannot go on; the new job would have fewer ranks than least_ranks; or this rank has lost its
+//   job;
 // RONDO_ERR_EXISTS: another thread votes on this context;
 // RONDO_ERR_INVALID: `newcomers` is 0, or a callback called this;
 // RONDO_ERR_UNKNOWN: also if `id` is not of this process, or has expired, on all members;

@@ -198,17 +198,22 @@ struct rondo_config {
   uint32_t huge_pages;
   // Host backend: 1: count for each collective what rondo_collective_counters returns; default 0.
   uint32_t collective_counters;
+  // Jobs whose members change (elastic.h): the least and the greatest number of ranks; 0 (default):
+  // no limit. No job begins with fewer or more ranks, by rondo_init or by a vote. In a job that has
+  // fewer ranks left than least_ranks no run is done again that has met a loss: RONDO_ON_LOSS_RETRY
+  // means RONDO_ON_LOSS_FAIL there. Same on all ranks; a newcomer gets both from the members.
+  uint32_t least_ranks, most_ranks;
 };
 
 #define RONDO_MIN_THREADS 96u
 #define RONDO_MAX_THREADS 512u
 #define RONDO_MAX_ENDPOINTS 16u
 #define RONDO_MIN_HEARTBEAT_NS UINT64_C(10000000)
-#define RONDO_CONFIG_VERSION 7u
+#define RONDO_CONFIG_VERSION 8u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, "", 0, 0, 0, 0, 0               \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, "", 0, 0, 0, 0, 0, 0, 0         \
   }
 
 // Measures how soon one thread sees a value that another thread stores, and derives budgets and the
@@ -241,11 +246,13 @@ int rondo_config_complete(struct rondo_config *cfg);
 // Creates the context of one rank and joins the job `cfg->id`. The other ranks may join before or
 // after. `cfg` is copied.
 // Returns RONDO_SUCCESS;
-// RONDO_ERR_INVALID: a field is out of range, wrong size or version, or another rank of the job has
-//   another rank_count;
+// RONDO_ERR_INVALID: a field is out of range, wrong size or version, rank_count is below
+// least_ranks
+//   or above most_ranks, or another rank of the job has another rank_count;
 // RONDO_ERR_EXISTS: this rank is already in the job;
 // RONDO_ERR_UNSUPPORTED: the backend was not built, or there is no driver or device for it; or the
-//   job has several processes and the library was built without libevent or libsodium;
+//   job has several processes, least_ranks or most_ranks, and the library was built without
+//   libevent or libsodium;
 // RONDO_ERR_NO_MEMORY;
 // RONDO_ERR_FULL: the process has 4,096 contexts, or `multiprocessors` is exceeded;
 // RONDO_ERR_SYSTEM: the system gives no thread, or the device driver refused.

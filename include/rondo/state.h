@@ -109,7 +109,8 @@ struct rondo_state_report {
 // RONDO_ERR_TIMEOUT: ranks have not called in time; the others get RONDO_ERR_ABORTED. A rank that
 //   calls later gets that too, or takes part in the next call of the others;
 // RONDO_ERR_ABORTED: another rank has given up;
-// RONDO_ERR_PEER: a rank was lost;
+// RONDO_ERR_PEER: a rank was lost; or the job has fewer ranks left than least_ranks (struct
+//   rondo_config), and nothing is synchronised until a vote has made a job that has enough;
 // RONDO_ERR_EXISTS: another thread synchronises on this context;
 // RONDO_ERR_INVALID: `state` is of another version, or a field or a tensor is out of range, or a
 //   callback called this. This rank has not taken part: the others wait for it;

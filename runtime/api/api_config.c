@@ -35,8 +35,10 @@ static const char *const known_variables[] = {
     "RONDO_HUGE_PAGES",
     "RONDO_JOB",
     "RONDO_JOIN_TIMEOUT_NS",
+    "RONDO_LEAST_RANKS",
     "RONDO_LOG",
     "RONDO_LOG_FILE",
+    "RONDO_MOST_RANKS",
     "RONDO_MULTIPROCESSORS",
     "RONDO_NCCL_BACKEND", // read by the NCCL adapter
     "RONDO_NCCL_TIMEOUT_NS",
@@ -143,6 +145,17 @@ static void heartbeat_read(uint64_t *value) {
   *value = 0;
 }
 
+static int membership_check(const struct rondo_config *c) {
+  if (c->heartbeat_ns && c->heartbeat_ns < RONDO_MIN_HEARTBEAT_NS)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: heartbeat_ns %llu is not 0 or at least %llu",
+                            (unsigned long long)c->heartbeat_ns,
+                            (unsigned long long)RONDO_MIN_HEARTBEAT_NS);
+  if (c->most_ranks && c->least_ranks > c->most_ranks)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: least_ranks %u is above most_ranks %u",
+                            c->least_ranks, c->most_ranks);
+  return RONDO_SUCCESS;
+}
+
 static int config_check(const struct rondo_config *c) {
   if (c->backend != RONDO_BACKEND_HOST && c->backend != RONDO_BACKEND_CUDA)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: backend %d does not exist", c->backend);
@@ -182,17 +195,13 @@ static int config_check(const struct rondo_config *c) {
   if (c->collective_counters > 1)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: collective_counters is %u, not 0 or 1",
                             c->collective_counters);
-  if (c->heartbeat_ns && c->heartbeat_ns < RONDO_MIN_HEARTBEAT_NS)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: heartbeat_ns %llu is not 0 or at least %llu",
-                            (unsigned long long)c->heartbeat_ns,
-                            (unsigned long long)RONDO_MIN_HEARTBEAT_NS);
   if (!memchr(c->interfaces, '\0', sizeof c->interfaces))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: interfaces is not terminated");
   if (c->slot_bytes && !is_slot_size(c->slot_bytes))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "init: slot_bytes %u is not a power of two from 64 to 2^30",
                             c->slot_bytes);
-  return RONDO_SUCCESS;
+  return membership_check(c);
 }
 
 static void network_read(struct rondo_config *c) {
@@ -202,6 +211,8 @@ static void network_read(struct rondo_config *c) {
   number_read("RONDO_JOIN_TIMEOUT_NS", UINT64_MAX, &c->join_timeout_ns);
   number_read("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
   heartbeat_read(&c->heartbeat_ns);
+  number32_read("RONDO_LEAST_RANKS", RONDO_MAX_RANKS, &c->least_ranks);
+  number32_read("RONDO_MOST_RANKS", RONDO_MAX_RANKS, &c->most_ranks);
   word_read("RONDO_ADDRESS_FAMILY", families, 7, &c->address_family);
   word_read("RONDO_TRANSPORT", transports, 5, &c->transport);
   number32_read("RONDO_ENDPOINTS", RONDO_MAX_ENDPOINTS, &c->endpoints);

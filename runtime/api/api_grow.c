@@ -63,7 +63,10 @@ static int newcomer_join(const struct rondo_newcomer *n, const struct rondo_conf
                          const struct rondo_admitted *admitted, uint64_t end_ns,
                          struct rondo_context *ctx) {
   struct rondo_unique_id id;
-  const struct rondo_joining joining = {.cfg = cfg,
+  struct rondo_config limited = *cfg;
+  limited.least_ranks = admitted->least_ranks;
+  limited.most_ranks = admitted->most_ranks;
+  const struct rondo_joining joining = {.cfg = &limited,
                                         .id = &id,
                                         .rank = admitted->rank,
                                         .rank_count = admitted->rank_count,
@@ -106,6 +109,7 @@ int rondo_join(struct rondo_context *ctx, const struct rondo_config *cfg, int64_
   struct rondo_config completed = *cfg;
   completed.rank = 1; // the numbers are given later; this rank makes no root
   completed.rank_count = 2;
+  completed.least_ranks = completed.most_ranks = 0;
   int status = rondo_config_complete(&completed);
   if (status == RONDO_SUCCESS)
     status = rondo_newcomer_start(&completed, &n);

@@ -123,24 +123,45 @@ static bool change_is_closing(const struct rondo_change *c) {
   return rondo_load_seq_cst_u32(&c->rank->closing);
 }
 
+// How many newcomers the keeper reserves: at most `most`, and nobody if fewer than `fewest` wait.
+struct span {
+  uint32_t fewest, most;
+};
+
+static struct span keeper_span(const struct attempt *a) {
+  const struct rondo_config *cfg = &a->change->rank->cfg;
+  uint32_t members = a->voters.count;
+  struct span span = {a->change->newcomers, a->change->newcomers};
+  if (a->change->newcomers != RONDO_ALL_PENDING)
+    return span;
+  span.fewest = cfg->least_ranks > members ? cfg->least_ranks - members : 0;
+  if (cfg->most_ranks)
+    span.most = cfg->most_ranks > members ? cfg->most_ranks - members : 0;
+  return span;
+}
+
 static void keeper_describe_few(struct attempt *a, uint32_t waiting, const char *gone) {
+  bool is_all = a->change->newcomers == RONDO_ALL_PENDING;
   a->own.status = RONDO_ERR_TIMEOUT;
-  (void)snprintf(a->own.text, sizeof a->own.text, "%u of %u newcomers wait%s%.120s", waiting,
-                 a->change->newcomers, *gone ? "; gone: " : "", gone);
+  (void)snprintf(a->own.text, sizeof a->own.text, "%u of %u newcomers wait%s%s%.120s", waiting,
+                 keeper_span(a).fewest, is_all ? ", which least_ranks asks for" : "",
+                 *gone ? "; gone: " : "", gone);
 }
 
 // Reserves the newcomers that the keeper asks for, and waits for them.
 static void keeper_reserve(struct attempt *a) {
   const struct rondo_change *c = a->change;
   const struct timespec pause = {0, POLL_NS};
+  const struct span span = keeper_span(a);
   uint64_t until_ns = c->end_ns - (c->end_ns - c->begin_ns) / 4;
   uint32_t waiting = 0;
   char gone[RONDO_MEMBERSHIP_TEXT_BYTES];
   (void)snprintf(gone, sizeof gone, "%s", a->own.text);
-  while (rondo_admission_root_reserve(c->id, c->newcomers, &a->own.reserved, &waiting)) {
+  while (rondo_admission_root_reserve(c->id, span.fewest, span.most, &a->own.reserved, &waiting)) {
     a->own.status = RONDO_SUCCESS;
-    a->own.text[0] = '\0';
-    if (a->own.reserved || c->newcomers == RONDO_ALL_PENDING)
+    (void)snprintf(a->own.text, sizeof a->own.text, "%s",
+                   span.most ? "" : "the job has as many ranks as most_ranks allows");
+    if (a->own.reserved || !span.fewest)
       return;
     keeper_describe_few(a, waiting, gone);
     if (rondo_now_ns() >= until_ns || change_is_closing(c) ||
@@ -171,12 +192,26 @@ static void keeper_listen(struct attempt *a) {
 
 static void keeper_prepare(struct attempt *a) {
   const struct rondo_change *c = a->change;
+  a->own.status = RONDO_SUCCESS;
+  if (rondo_ballot_check_size(&a->own, a->voters.count, a->why) != RONDO_SUCCESS)
+    return; // what all members will find
   if (c->is_grow)
     keeper_reserve(a);
-  else
-    a->own.status = RONDO_SUCCESS;
   if (a->own.status == RONDO_SUCCESS && (!c->is_grow || a->own.reserved))
     keeper_listen(a);
+}
+
+// Refuses the newcomers that still wait if the members have agreed that there is no room for them.
+static void keeper_refuse(const struct attempt *a, int status) {
+  char text[RONDO_MEMBERSHIP_TEXT_BYTES];
+  uint32_t ranks = a->voters.count + (status == RONDO_SUCCESS ? a->own.reserved : 0);
+  uint32_t most = a->change->rank->cfg.most_ranks;
+  bool are_agreed =
+      status == RONDO_SUCCESS || status == RONDO_IN_PROGRESS || status == RONDO_ERR_FULL;
+  if (!most || ranks < most || !are_agreed)
+    return;
+  (void)snprintf(text, sizeof text, "the job has %u ranks, and most_ranks is %u", ranks, most);
+  (void)rondo_admission_root_refuse(a->change->id, text);
 }
 
 // Nobody joins the new job any more. Who has joined it, or is about to, is rejected.
@@ -276,7 +311,10 @@ static int attempt_join(struct attempt *a, const struct rondo_ballot *keeper,
   if (!rondo_unique_id_unseal(&old, keeper->id, &id))
     return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL, "%s: the new job's id is of another job", c->call);
   if (a->has_root && c->is_grow) {
-    struct rondo_admitted first = {.rank = a->voters.count, .rank_count = joining.rank_count};
+    struct rondo_admitted first = {.rank = a->voters.count,
+                                   .rank_count = joining.rank_count,
+                                   .least_ranks = c->rank->cfg.least_ranks,
+                                   .most_ranks = c->rank->cfg.most_ranks};
     rondo_unique_id_seal(c->id, &id, first.id);
     (void)rondo_admission_root_admit(c->id, &first);
   }
@@ -296,6 +334,8 @@ static int attempt_make(struct attempt *a, struct rondo_context *next) {
   struct rondo_ballot keeper;
   a->own.is_grow = c->is_grow;
   a->own.newcomers = c->newcomers;
+  a->own.least = c->rank->cfg.least_ranks;
+  a->own.most = c->rank->cfg.most_ranks;
   a->own.is_keeper = c->is_grow ? c->id != NULL : a->voters.self == 0;
   a->own.reserved = 0;
   if (a->own.is_keeper)
@@ -306,22 +346,26 @@ static int attempt_make(struct attempt *a, struct rondo_context *next) {
     status = attempt_join(a, &keeper, next);
   if (status != RONDO_SUCCESS)
     keeper_give_up(a);
-  if (a->own.is_keeper && c->is_grow)
-    (void)rondo_admission_root_settle(c->id, status == RONDO_SUCCESS ? RONDO_ADMISSION_JOINED
-                                             : a->is_late            ? RONDO_ADMISSION_LATE
-                                                                     : RONDO_ADMISSION_AGAIN);
+  if (!a->own.is_keeper || !c->is_grow)
+    return status;
+  (void)rondo_admission_root_settle(c->id, status == RONDO_SUCCESS ? RONDO_ADMISSION_JOINED
+                                           : a->is_late            ? RONDO_ADMISSION_LATE
+                                                                   : RONDO_ADMISSION_AGAIN);
+  keeper_refuse(a, status);
   return status;
 }
 
 // True if those that are left can vote once more: members or newcomers were lost before all had
-// joined, or members before all had voted.
+// joined, or members before all had voted. What all ballots have decided is not voted on again.
 static bool attempt_is_worth_another(const struct attempt *a, int status) {
   const struct rondo_change *c = a->change;
   uint64_t now_ns = rondo_now_ns();
   uint64_t until_ns = c->end_ns < now_ns + LOSS_NS ? c->end_ns : now_ns + LOSS_NS;
   if (status != RONDO_ERR_PEER || now_ns >= c->end_ns || change_is_closing(c))
     return false;
-  return a->has_voted || rondo_voters_await_change(c->rank, &a->voters, until_ns);
+  if (a->has_counted)
+    return a->has_voted;
+  return rondo_voters_await_change(c->rank, &a->voters, until_ns);
 }
 
 // The call ends. After an error others may vote again: in this view, too, if the vote itself was no

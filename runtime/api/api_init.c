@@ -5,6 +5,7 @@
 #include "runtime/api/api_algorithms.h"
 #include "runtime/api/api_context.h"
 #include "runtime/api/api_model.h"
+#include "runtime/net/mesh.h"
 #include "runtime/observe/report.h"
 #include "runtime/observe/remote_views.h"
 #include "runtime/order/comms.h"
@@ -15,6 +16,22 @@
 
 int rondo_version(void) {
   return RONDO_VERSION_MAJOR * 10000 + RONDO_VERSION_MINOR * 100 + RONDO_VERSION_PATCH;
+}
+
+// Checks the number of ranks that a job begins with.
+static int ranks_check(const struct rondo_config *c) {
+  if ((c->least_ranks || c->most_ranks) && rondo_mesh_missing())
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED,
+                            "init: least_ranks %u, most_ranks %u, but the members of a job cannot "
+                            "change: %s",
+                            c->least_ranks, c->most_ranks, rondo_mesh_missing());
+  if (c->rank_count < c->least_ranks)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: rank_count %u is below least_ranks %u",
+                            c->rank_count, c->least_ranks);
+  if (c->most_ranks && c->rank_count > c->most_ranks)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: rank_count %u is above most_ranks %u",
+                            c->rank_count, c->most_ranks);
+  return RONDO_SUCCESS;
 }
 
 int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *cfg,
@@ -29,6 +46,8 @@ int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *c
   int status = rondo_algorithms_read(&forced);
   if (status == RONDO_SUCCESS)
     status = rondo_config_complete_with_model(&completed, &model);
+  if (status == RONDO_SUCCESS)
+    status = ranks_check(&completed);
   if (status != RONDO_SUCCESS)
     return status;
   const struct rondo_rank_request request = {.cfg = &completed,

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 
 #include "base/explore.h"
-#include <rondo/elastic.h>
+#include <rondo/status.h>
 
-enum state { WAITS, RESERVED, ADMITTED };
+enum state { WAITS, RESERVED, ADMITTED, REFUSED };
 
 struct newcomer {
   uint64_t who;
   uint8_t state; // enum state
   bool is_gone;  // but reserved or admitted
-  bool has_news; // its ADMITTED was not sent
+  bool has_news; // its ADMITTED or REJECTED was not sent
   struct rondo_admitted admitted;
   char text[RONDO_MEMBERSHIP_TEXT_BYTES];
 };
@@ -86,6 +86,15 @@ static struct rondo_shared_bytes *admission_welcome(const struct rondo_admission
   return rondo_membership_joined_encode(RONDO_MEMBERSHIP_JOINED, &reply);
 }
 
+// The answer to a newcomer that is admitted or refused.
+static struct rondo_shared_bytes *newcomer_answer(const struct newcomer *n) {
+  struct rondo_joined reply = {.status = RONDO_ERR_FULL};
+  if (n->state == ADMITTED)
+    return rondo_membership_admitted_encode(&n->admitted);
+  memcpy(reply.text, n->text, sizeof reply.text);
+  return rondo_membership_joined_encode(RONDO_MEMBERSHIP_REJECTED, &reply);
+}
+
 struct rondo_shared_bytes *rondo_admission_receive(struct rondo_admission *a, const void *bytes,
                                                    size_t size, uint64_t *who) {
   struct rondo_enter enter;
@@ -103,13 +112,12 @@ struct rondo_shared_bytes *rondo_admission_receive(struct rondo_admission *a, co
   *who = enter.who;
   n->is_gone = false;
   n->has_news = false;
-  return n->state == ADMITTED ? rondo_membership_admitted_encode(&n->admitted)
-                              : admission_welcome(a);
+  return n->state == WAITS || n->state == RESERVED ? admission_welcome(a) : newcomer_answer(n);
 }
 
 void rondo_admission_lose(struct rondo_admission *a, uint64_t who) {
   struct newcomer *n = newcomer_find(a, who);
-  if (n && n->state == WAITS)
+  if (n && (n->state == WAITS || n->state == REFUSED))
     newcomer_remove(a, n);
   else if (n)
     n->is_gone = true;
@@ -119,26 +127,35 @@ struct rondo_shared_bytes *rondo_admission_news(struct rondo_admission *a, uint6
   struct newcomer *n = newcomer_find(a, who);
   if (!n || !n->has_news)
     return NULL;
-  struct rondo_shared_bytes *news = rondo_membership_admitted_encode(&n->admitted);
+  struct rondo_shared_bytes *news = newcomer_answer(n);
   n->has_news = !news; // without memory the newcomer asks again
   return news;
 }
 
 // ------------------------------------------------------------------------- votes ---
 
-uint32_t rondo_admission_reserve(struct rondo_admission *a, uint32_t count) {
-  uint32_t waiting = rondo_admission_pending(a);
-  uint32_t wanted = count == RONDO_ALL_PENDING ? waiting : count;
+uint32_t rondo_admission_reserve(struct rondo_admission *a, uint32_t fewest, uint32_t most) {
   uint32_t reserved = 0;
-  if (waiting < wanted)
+  if (rondo_admission_pending(a) < fewest)
     return 0;
-  for (uint32_t i = 0; i < a->count && reserved < wanted; i++) {
+  for (uint32_t i = 0; i < a->count && reserved < most; i++) {
     if (a->newcomers[i].state != WAITS)
       continue;
     a->newcomers[i].state = RESERVED;
     reserved++;
   }
   return reserved;
+}
+
+void rondo_admission_refuse(struct rondo_admission *a, const char *text) {
+  for (uint32_t i = 0; i < a->count; i++) {
+    struct newcomer *n = &a->newcomers[i];
+    if (n->state != WAITS)
+      continue;
+    n->state = REFUSED;
+    n->has_news = true;
+    (void)snprintf(n->text, sizeof n->text, "%s", text);
+  }
 }
 
 void rondo_admission_admit(struct rondo_admission *a, const struct rondo_admitted *first) {
@@ -158,6 +175,10 @@ void rondo_admission_settle(struct rondo_admission *a, enum rondo_admission_end 
   uint32_t at = 0;
   for (uint32_t left = a->count; left > 0; left--) {
     struct newcomer n = a->newcomers[at];
+    if (n.state == REFUSED) {
+      at++;
+      continue;
+    }
     bool was_chosen = n.state != WAITS;
     n.state = WAITS;
     n.has_news = false;

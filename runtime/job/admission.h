@@ -23,8 +23,8 @@ struct rondo_admission *rondo_admission_create(void);
 void rondo_admission_destroy(struct rondo_admission *a);
 
 // Takes a message of a process and writes its number to `who`; 0: it is no newcomer. Returns the
-// reply: JOINED with the number of newcomers that wait, ADMITTED, or REJECTED for a JOIN. Null if
-// the message is malformed, or without memory.
+// reply: JOINED with the number of newcomers that wait, ADMITTED, or REJECTED for a JOIN and for a
+// newcomer that is refused. Null if the message is malformed, or without memory.
 struct rondo_shared_bytes *rondo_admission_receive(struct rondo_admission *a, const void *bytes,
                                                    size_t size, uint64_t *who);
 // The connection to a newcomer was cut, and it has no other one.
@@ -32,9 +32,11 @@ void rondo_admission_lose(struct rondo_admission *a, uint64_t who);
 
 // How many newcomers wait and are not reserved.
 uint32_t rondo_admission_pending(const struct rondo_admission *a);
-// Reserves the `count` oldest newcomers that wait, or nobody if there are not as many;
-// RONDO_ALL_PENDING: all that wait. Returns how many it has reserved.
-uint32_t rondo_admission_reserve(struct rondo_admission *a, uint32_t count);
+// Reserves the oldest newcomers that wait, at most `most`; nobody if fewer than `fewest` wait.
+// Returns how many it has reserved.
+uint32_t rondo_admission_reserve(struct rondo_admission *a, uint32_t fewest, uint32_t most);
+// Refuses all that wait and are not reserved, with RONDO_ERR_FULL and `text`, until they are gone.
+void rondo_admission_refuse(struct rondo_admission *a, const char *text);
 // Admits those that are reserved: the first one gets the rank `first->rank`.
 void rondo_admission_admit(struct rondo_admission *a, const struct rondo_admitted *first);
 // How a vote has ended for those reserved or admitted: they have joined the new job with the
@@ -46,7 +48,7 @@ void rondo_admission_settle(struct rondo_admission *a, enum rondo_admission_end 
 // RONDO_MEMBERSHIP_TEXT_BYTES.
 bool rondo_admission_has_lost(const struct rondo_admission *a, char *text);
 
-// The ADMITTED that a newcomer has not got yet; null: there is none, or without memory.
+// The ADMITTED or REJECTED that a newcomer has not got yet; null: there is none, or without memory.
 struct rondo_shared_bytes *rondo_admission_news(struct rondo_admission *a, uint64_t who);
 
 #endif // RONDO_RUNTIME_JOB_ADMISSION_H

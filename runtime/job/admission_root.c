@@ -89,6 +89,7 @@ void rondo_admission_close(const struct rondo_job_key *key) { rondo_root_close(k
 
 // What a call of another thread asks of the admission, and what it answers.
 struct request {
+  uint32_t fewest, most;
   uint32_t count, waiting;
   enum rondo_admission_end end;
   const struct rondo_admitted *first;
@@ -104,8 +105,14 @@ static void request_count(void *gather, void *arg) {
 
 static void request_reserve(void *gather, void *arg) {
   struct request *r = arg;
-  r->count = rondo_admission_reserve(gather, r->count);
+  r->count = rondo_admission_reserve(gather, r->fewest, r->most);
   r->waiting = rondo_admission_pending(gather);
+  r->is_so = true;
+}
+
+static void request_refuse(void *gather, void *arg) {
+  struct request *r = arg;
+  rondo_admission_refuse(gather, r->text);
   r->is_so = true;
 }
 
@@ -138,13 +145,17 @@ bool rondo_admission_root_pending(const struct rondo_job_key *key, uint32_t *cou
   return is_here;
 }
 
-bool rondo_admission_root_reserve(const struct rondo_job_key *key, uint32_t count,
+bool rondo_admission_root_reserve(const struct rondo_job_key *key, uint32_t fewest, uint32_t most,
                                   uint32_t *reserved, uint32_t *waiting) {
-  struct request r = {.count = count};
+  struct request r = {.fewest = fewest, .most = most};
   bool is_here = request_make(key, request_reserve, &r);
   *reserved = is_here ? r.count : 0;
   *waiting = r.waiting;
   return is_here;
+}
+
+bool rondo_admission_root_refuse(const struct rondo_job_key *key, char *text) {
+  return request_make(key, request_refuse, &(struct request){.text = text});
 }
 
 bool rondo_admission_root_admit(const struct rondo_job_key *key,
@@ -200,6 +211,12 @@ static void newcomer_on_admitted(struct rondo_newcomer *n, const struct rondo_ad
     newcomer_set(n, RONDO_SUCCESS, "");
 }
 
+static int rejection_status(const uint8_t *type, const struct rondo_joined *joined) {
+  if (*type != RONDO_MEMBERSHIP_REJECTED)
+    return RONDO_IN_PROGRESS;
+  return joined->status == RONDO_ERR_FULL ? RONDO_ERR_FULL : RONDO_ERR_INVALID;
+}
+
 static void on_control(void *arg, uint32_t from, const void *bytes, size_t size) {
   struct rondo_newcomer *n = arg;
   struct rondo_admitted admitted;
@@ -209,10 +226,7 @@ static void on_control(void *arg, uint32_t from, const void *bytes, size_t size)
   if (rondo_membership_admitted_decode(bytes, size, &admitted))
     newcomer_on_admitted(n, &admitted);
   else if (rondo_membership_joined_decode(bytes, size, &joined))
-    newcomer_set(n,
-                 *(const uint8_t *)bytes == RONDO_MEMBERSHIP_REJECTED ? RONDO_ERR_INVALID
-                                                                      : RONDO_IN_PROGRESS,
-                 joined.text);
+    newcomer_set(n, rejection_status(bytes, &joined), joined.text);
 }
 
 static void on_cut(void *arg, uint32_t process, bool is_proven, const char *text) {

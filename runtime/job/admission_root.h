@@ -21,8 +21,9 @@ void rondo_admission_close(const struct rondo_job_key *key);
 // As in admission.h. They return false also if the root is not in this process.
 bool rondo_admission_root_pending(const struct rondo_job_key *key, uint32_t *count);
 // Writes also how many still wait.
-bool rondo_admission_root_reserve(const struct rondo_job_key *key, uint32_t count,
+bool rondo_admission_root_reserve(const struct rondo_job_key *key, uint32_t fewest, uint32_t most,
                                   uint32_t *reserved, uint32_t *waiting);
+bool rondo_admission_root_refuse(const struct rondo_job_key *key, char *text);
 bool rondo_admission_root_admit(const struct rondo_job_key *key,
                                 const struct rondo_admitted *first);
 bool rondo_admission_root_settle(const struct rondo_job_key *key, enum rondo_admission_end end);
@@ -35,8 +36,9 @@ struct rondo_newcomer;
 // Starts to ask at the root of cfg->id (completed configuration). Returns as rondo_mesh_start.
 int rondo_newcomer_start(const struct rondo_config *cfg, struct rondo_newcomer **out);
 // Waits until `end_ns` of rondo_now_ns for an admission that no earlier call has returned. Returns
-// RONDO_SUCCESS; RONDO_ERR_TIMEOUT; RONDO_ERR_INVALID (rejected) or RONDO_ERR_PEER (the root is
-// gone); `why` (RONDO_MEMBERSHIP_TEXT_BYTES) says what is awaited, or why.
+// RONDO_SUCCESS; RONDO_ERR_TIMEOUT; RONDO_ERR_INVALID or RONDO_ERR_FULL (rejected), or
+// RONDO_ERR_PEER (the root is gone); `why` (RONDO_MEMBERSHIP_TEXT_BYTES) says what is awaited, or
+// why.
 int rondo_newcomer_await(struct rondo_newcomer *n, uint64_t end_ns, struct rondo_admitted *admitted,
                          char *why);
 // The key of the id, for rondo_unique_id_unseal.

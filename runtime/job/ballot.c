@@ -11,6 +11,8 @@ void rondo_ballot_encode(const struct rondo_ballot *ballot, uint8_t *bytes) {
   memset(bytes, 0, RONDO_BALLOT_BYTES);
   rondo_wire_put_u8(&w, ballot->is_grow);
   rondo_wire_put_u32(&w, ballot->newcomers);
+  rondo_wire_put_u32(&w, ballot->least);
+  rondo_wire_put_u32(&w, ballot->most);
   rondo_wire_put_u8(&w, ballot->is_keeper);
   rondo_wire_put_u8(&w, ballot->status);
   rondo_wire_put_u32(&w, ballot->reserved);
@@ -22,6 +24,8 @@ bool rondo_ballot_decode(const uint8_t *bytes, struct rondo_ballot *out) {
   struct rondo_wire_reader r = {bytes, RONDO_BALLOT_BYTES, 0};
   uint8_t is_grow = rondo_wire_get_u8(&r);
   out->newcomers = rondo_wire_get_u32(&r);
+  out->least = rondo_wire_get_u32(&r);
+  out->most = rondo_wire_get_u32(&r);
   uint8_t is_keeper = rondo_wire_get_u8(&r);
   out->status = rondo_wire_get_u8(&r);
   out->reserved = rondo_wire_get_u32(&r);
@@ -41,10 +45,13 @@ static void text_add_ask(struct rondo_text *t, const struct rondo_ballot *ballot
   else
     rondo_text_add(t, " to admit %u newcomer%s", ballot->newcomers,
                    ballot->newcomers == 1 ? "" : "s");
+  if (ballot->least || ballot->most)
+    rondo_text_add(t, ", with least_ranks %u and most_ranks %u", ballot->least, ballot->most);
 }
 
 static bool ballot_asks_the_same(const struct rondo_ballot *a, const struct rondo_ballot *b) {
-  return a->is_grow == b->is_grow && a->newcomers == b->newcomers;
+  return a->is_grow == b->is_grow && a->newcomers == b->newcomers && a->least == b->least &&
+         a->most == b->most;
 }
 
 // True if the ballot asks for what `like` does; if that is null: if it is a keeper's.
@@ -104,6 +111,19 @@ static int keeper_find(const struct rondo_ballot *ballots, const uint32_t *ranks
   return RONDO_ERR_MISMATCH;
 }
 
+int rondo_ballot_check_size(const struct rondo_ballot *ballot, uint32_t count, char *why) {
+  if (ballot->newcomers == RONDO_ALL_PENDING)
+    return RONDO_SUCCESS;
+  uint64_t ranks = (uint64_t)count + ballot->newcomers;
+  bool are_many = ballot->most && ranks > ballot->most;
+  if (!are_many && ranks >= ballot->least)
+    return RONDO_SUCCESS;
+  (void)snprintf(why, RONDO_REASON_BYTES, "the new job would have %llu rank%s, and %s_ranks is %u",
+                 (unsigned long long)ranks, ranks == 1 ? "" : "s", are_many ? "most" : "least",
+                 are_many ? ballot->most : ballot->least);
+  return are_many ? RONDO_ERR_FULL : RONDO_ERR_PEER;
+}
+
 static int ballots_decide(const struct rondo_ballot *ballots, const uint32_t *ranks, uint32_t count,
                           uint32_t *keeper, char *why) {
   for (uint32_t i = 1; i < count; i++) {
@@ -113,6 +133,9 @@ static int ballots_decide(const struct rondo_ballot *ballots, const uint32_t *ra
     return RONDO_ERR_MISMATCH;
   }
   int status = keeper_find(ballots, ranks, count, keeper, why);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = rondo_ballot_check_size(&ballots[*keeper], count, why);
   if (status != RONDO_SUCCESS)
     return status;
   const struct rondo_ballot *said = &ballots[*keeper];

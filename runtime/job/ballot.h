@@ -12,9 +12,10 @@
 
 // One member keeps the new job's root: in a grow the one that has the newcomers, else the first.
 struct rondo_ballot {
-  bool is_grow;       // else a shrink
-  uint32_t newcomers; // that the member wants to admit, or RONDO_ALL_PENDING; 0 in a shrink
-  bool is_keeper;     // the member keeps the root
+  bool is_grow;         // else a shrink
+  uint32_t newcomers;   // that the member wants to admit, or RONDO_ALL_PENDING; 0 in a shrink
+  uint32_t least, most; // ranks of a job, as the member is configured; 0: no limit
+  bool is_keeper;       // the member keeps the root
   // The keeper's: whether it can, how many newcomers it has reserved, and the new job.
   uint8_t status; // enum rondo_status
   uint32_t reserved;
@@ -27,10 +28,17 @@ void rondo_ballot_encode(const struct rondo_ballot *ballot, uint8_t *bytes);
 // False if the bytes are no ballot.
 bool rondo_ballot_decode(const uint8_t *bytes, struct rondo_ballot *out);
 
+// Checks that a job of `count` members and the newcomers that a ballot asks for keeps its limits.
+// In a grow by RONDO_ALL_PENDING the keeper takes care of that. Returns RONDO_SUCCESS,
+// RONDO_ERR_FULL or RONDO_ERR_PEER; except for success, writes the reason to `why`, of
+// RONDO_REASON_BYTES.
+int rondo_ballot_check_size(const struct rondo_ballot *ballot, uint32_t count, char *why);
+
 // Decides the vote of `count` members with these ranks. Returns RONDO_SUCCESS: `keeper` is the
 // index of the keeper; RONDO_IN_PROGRESS: nobody is to be admitted; RONDO_ERR_MISMATCH: the ballots
-// differ; the keeper's status; or RONDO_ERR_INTERNAL: a ballot is malformed. Except for success,
-// writes the reason to `why`, of RONDO_REASON_BYTES.
+// differ; RONDO_ERR_FULL or RONDO_ERR_PEER: the new job would have too many or too few ranks; the
+// keeper's status; or RONDO_ERR_INTERNAL: a ballot is malformed. Except for success, writes the
+// reason to `why`, of RONDO_REASON_BYTES.
 int rondo_ballots_decide(const uint8_t *ballots, const uint32_t *ranks, uint32_t count,
                          uint32_t *keeper, char *why);
 

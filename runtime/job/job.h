@@ -170,4 +170,12 @@ static inline bool rondo_job_is_gone(const struct rondo_job *job, uint32_t rank)
   return (job->gone && job->gone[rank]) || (job->was_here[rank] && !job->members[rank]);
 }
 
+// How many ranks are not gone. The lock is held.
+static inline uint32_t rondo_job_count_left(const struct rondo_job *job) {
+  uint32_t count = 0;
+  for (uint32_t r = 0; r < job->rank_count; r++)
+    count += !rondo_job_is_gone(job, r);
+  return count;
+}
+
 #endif // RONDO_RUNTIME_JOB_JOB_H

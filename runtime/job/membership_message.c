@@ -223,9 +223,13 @@ bool rondo_membership_admitted_decode(const void *bytes, size_t size, struct ron
   uint32_t epoch = rondo_wire_get_u32(&r);
   out->rank = rondo_wire_get_u32(&r);
   out->rank_count = rondo_wire_get_u32(&r);
+  out->least_ranks = rondo_wire_get_u32(&r);
+  out->most_ranks = rondo_wire_get_u32(&r);
   rondo_wire_get(&r, out->id, sizeof out->id);
   return type == RONDO_MEMBERSHIP_ADMITTED && epoch == 0 && rondo_wire_is_done(&r) &&
-         out->rank < out->rank_count && out->rank_count <= RONDO_MAX_RANKS;
+         out->rank < out->rank_count && out->rank_count <= RONDO_MAX_RANKS &&
+         out->rank_count >= out->least_ranks &&
+         (!out->most_ranks || out->rank_count <= out->most_ranks);
 }
 
 void rondo_membership_report_next(struct rondo_wire_reader *body, struct rondo_report_item *out) {
@@ -456,10 +460,12 @@ struct rondo_shared_bytes *rondo_membership_enter_encode(const struct rondo_ente
 }
 
 struct rondo_shared_bytes *rondo_membership_admitted_encode(const struct rondo_admitted *admitted) {
-  uint8_t bytes[HEAD_BYTES + 8 + RONDO_SEALED_ID_BYTES];
+  uint8_t bytes[HEAD_BYTES + 16 + RONDO_SEALED_ID_BYTES];
   struct rondo_wire_writer w = writer_begin(bytes, sizeof bytes, RONDO_MEMBERSHIP_ADMITTED, 0);
   rondo_wire_put_u32(&w, admitted->rank);
   rondo_wire_put_u32(&w, admitted->rank_count);
+  rondo_wire_put_u32(&w, admitted->least_ranks);
+  rondo_wire_put_u32(&w, admitted->most_ranks);
   rondo_wire_put(&w, admitted->id, sizeof admitted->id);
   return writer_share(&w);
 }

@@ -123,9 +123,11 @@ struct rondo_enter {
   char text[RONDO_MEMBERSHIP_TEXT_BYTES]; // host and process, for the log
 };
 
-// ADMITTED: which job a newcomer is to join, and as which rank.
+// ADMITTED: which job a newcomer is to join, and as which rank. The limits are in the configuration
+// of the members.
 struct rondo_admitted {
   uint32_t rank, rank_count;
+  uint32_t least_ranks, most_ranks;
   uint8_t id[RONDO_SEALED_ID_BYTES];
 };
 

@@ -188,6 +188,7 @@ struct look {
   uint64_t gone;  // digest of those that are gone
   uint32_t count; // of those that are left
   bool has_lost, has_left, is_root_gone;
+  bool is_short;   // the job has fewer ranks than least_ranks
   bool is_cut_off; // this process is no longer in its job
 };
 
@@ -198,6 +199,7 @@ static struct look retry_look(const struct rondo_rank *rank, const struct rondo_
   struct look look = {.gone = UINT64_C(0x7265747279)}; // a number that names this use
   pthread_mutex_lock(&job->lock);
   look.is_cut_off = job->is_cut_off || job->roster == RONDO_ROSTER_FAILED;
+  look.is_short = rank->cfg.least_ranks && rondo_job_count_left(job) < rank->cfg.least_ranks;
   for (uint32_t i = 0; i < reg->nranks; i++) {
     uint32_t member = reg->members[i];
     if (!rondo_job_is_gone(job, member)) {
@@ -332,6 +334,15 @@ static void flush_end(struct rondo_rank *rank, struct rondo_retry *r) {
   pthread_mutex_unlock(&rank->job->lock);
 }
 
+// Says once why runs end, whose own reason names the rank that was lost. `all->lock` is held.
+static void retries_tell_short(const struct rondo_rank *rank) {
+  if (!rank->retries->has_told_short)
+    rondo_log(RONDO_LOG_ERROR,
+              "rank %u: the job has fewer ranks left than least_ranks, %u: no run is done again",
+              rank->cfg.rank, rank->cfg.least_ranks);
+  rank->retries->has_told_short = true;
+}
+
 // Why a collective that has met a loss, or is idle, cannot go on with the members that are left.
 static int retry_find_failure(const struct rondo_rank *rank, const struct rondo_retry *r,
                               const struct look *look, bool is_new) {
@@ -340,7 +351,9 @@ static int retry_find_failure(const struct rondo_rank *rank, const struct rondo_
   bool is_broken = r->state.phase == RONDO_RETRY_BROKEN;
   if (verdict != RONDO_SUCCESS && verdict != RONDO_ERR_PEER)
     return verdict;
-  if (is_new && (look->is_cut_off || look->is_root_gone))
+  if (is_new && look->is_short)
+    retries_tell_short(rank);
+  if (is_new && (look->is_cut_off || look->is_root_gone || look->is_short))
     return RONDO_ERR_PEER;
   if (is_broken && rondo_load_seq_cst_u32(&rank->closing))
     return RONDO_ERR_ABORTED;

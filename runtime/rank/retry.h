@@ -51,6 +51,7 @@ struct rondo_retries {
   pthread_mutex_t lock; // taken before the job's lock: guards the list and who serves it
   struct rondo_retry *first;
   uint32_t *left;            // room for the ranks of the job
+  bool has_told_short;       // guarded by `lock` too
   pthread_mutex_t wake_lock; // the innermost lock: guards the words below
   pthread_cond_t wake;
   uint64_t wakes;

@@ -44,6 +44,20 @@ static int roll_register(const struct rondo_meeting *m) {
   return status;
 }
 
+// A job that has fewer ranks than it may have synchronises nothing, as it does no run again.
+static int roll_check_size(const struct rondo_meeting *m) {
+  struct rondo_job *job = m->rank->job;
+  uint32_t least = m->rank->cfg.least_ranks;
+  pthread_mutex_lock(&job->lock);
+  uint32_t left = rondo_job_count_left(job);
+  pthread_mutex_unlock(&job->lock);
+  if (left >= least)
+    return RONDO_SUCCESS;
+  (void)snprintf(m->why, RONDO_REASON_BYTES, "the job has %u rank%s left, and least_ranks is %u",
+                 left, left == 1 ? "" : "s", least);
+  return RONDO_ERR_PEER;
+}
+
 // Lists the members, and takes the collective of the last call or makes its successor.
 static int roll_take(struct rondo_meeting *m) {
   struct rondo_rank *rank = m->rank;
@@ -52,6 +66,8 @@ static int roll_take(struct rondo_meeting *m) {
   int status = rondo_voters_list_with_lost(rank, &m->voters);
   if (status == RONDO_ERR_PEER)
     (void)snprintf(m->why, RONDO_REASON_BYTES, "it is no longer in its job");
+  if (status == RONDO_SUCCESS)
+    status = roll_check_size(m);
   if (status != RONDO_SUCCESS)
     return status;
   bool is_same = roll->view == m->voters.view;
@@ -171,6 +187,7 @@ static int roll_run(struct rondo_meeting *m, const uint8_t *own, uint8_t *of_all
 // True if a run has failed because a rank has left in order: the others can do it once more.
 static bool roll_is_left(const struct rondo_meeting *m, int status) {
   return (status == RONDO_ERR_PEER || status == RONDO_ERR_CLOSED) &&
+         roll_check_size(m) == RONDO_SUCCESS &&
          rondo_voters_await_change(m->rank, &m->voters, rondo_now_ns() + LOSS_NS);
 }
 

@@ -18,7 +18,8 @@
 #define RONDO_ROLL_ENTRY_BYTES 256u
 
 // Opens the roll; the caller has set rank, end_ns and why. `voters` are then all that may take
-// part. Returns RONDO_SUCCESS; RONDO_ERR_EXISTS: another thread has a meeting of this rank; or a
+// part. Returns RONDO_SUCCESS; RONDO_ERR_EXISTS: another thread has a meeting of this rank;
+// RONDO_ERR_PEER: the rank has lost its job, or the job has fewer ranks than least_ranks; or a
 // status of rondo_register. Except for success, writes the reason to `why`.
 int rondo_roll_open(struct rondo_meeting *m);
 // Gives `own` entry, and gets the entries of all members that have taken part, who are `voters`

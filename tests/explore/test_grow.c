@@ -149,7 +149,7 @@ static bool is_short(const struct world *w) {
 static void keeper_prepare(struct world *w, struct vote *v, uint32_t node, struct rondo_ballot *b) {
   b->is_keeper = true;
   b->reserved = b->is_grow ? b->newcomers : 0;
-  if (b->is_grow && !rondo_admission_reserve(w->admission, b->newcomers)) {
+  if (b->is_grow && !rondo_admission_reserve(w->admission, b->newcomers, b->newcomers)) {
     b->status = RONDO_ERR_TIMEOUT;
     b->reserved = 0;
   }

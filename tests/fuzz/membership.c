@@ -39,7 +39,7 @@ static void drive_admission(const uint8_t *data, size_t size) {
   for (size_t at = 0; at < size && at < 32; at++) {
     uint64_t who = 0;
     rondo_shared_bytes_put(rondo_admission_receive(a, data + at, size - at, &who));
-    if (at % 3 == 0 && rondo_admission_reserve(a, 1))
+    if (at % 3 == 0 && rondo_admission_reserve(a, 1, 2))
       rondo_admission_admit(a, &first);
     rondo_shared_bytes_put(rondo_admission_news(a, who));
     if (at % 4 == 0)

@@ -18,6 +18,9 @@ static void calls_say_what_is_missing(void **state) {
   assert_int_equal(rondo_grow_close(&id), RONDO_ERR_UNSUPPORTED);
   assert_int_equal(rondo_pending(&id, &count), RONDO_ERR_UNSUPPORTED);
   cfg.rank_count = 1;
+  cfg.least_ranks = 1;
+  assert_int_equal(rondo_init(&ctx, &cfg), RONDO_ERR_UNSUPPORTED);
+  cfg.least_ranks = 0;
   assert_int_equal(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
   assert_int_equal(rondo_join(&next, &cfg, 1, why[0]), RONDO_ERR_UNSUPPORTED);
   assert_int_equal(rondo_grow(ctx, NULL, 1, 1, &next, why[1]), RONDO_ERR_UNSUPPORTED);

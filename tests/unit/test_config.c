@@ -18,7 +18,9 @@ static const char *const variables[] = {"RONDO_BLOCKS",
                                         "RONDO_ENDPOINTS",
                                         "RONDO_HUGE_PAGES",
                                         "RONDO_HEARTBEAT_NS",
-                                        "RONDO_COLLECTIVE_COUNTERS"};
+                                        "RONDO_COLLECTIVE_COUNTERS",
+                                        "RONDO_LEAST_RANKS",
+                                        "RONDO_MOST_RANKS"};
 
 static int clear(void **state) {
   (void)state;
@@ -53,6 +55,8 @@ static void defaults_are_filled_in(void **state) {
   assert_int_equal(c.huge_pages, 0);
   assert_int_equal(c.collective_counters, 0);
   assert_int_equal(c.heartbeat_ns, 0);
+  assert_int_equal(c.least_ranks, 0);
+  assert_int_equal(c.most_ranks, 0);
   assert_int_equal(c.max_collectives, 16384);
   assert_int_equal(c.order, RONDO_ORDER_FIFO);
   assert_int_equal(c.budget, RONDO_BUDGET_ADAPTIVE);
@@ -71,6 +75,8 @@ static void the_environment_fills_what_is_left_open(void **state) {
   (void)setenv("RONDO_HUGE_PAGES", "1", 1);
   (void)setenv("RONDO_COLLECTIVE_COUNTERS", "1", 1);
   (void)setenv("RONDO_HEARTBEAT_NS", "250000000", 1);
+  (void)setenv("RONDO_LEAST_RANKS", "3", 1);
+  (void)setenv("RONDO_MOST_RANKS", "12", 1);
   (void)setenv("RONDO_ORDER", "priority", 1);
   (void)setenv("RONDO_BUDGET", "never", 1);
   (void)setenv("RONDO_TUNING", "quit_period_ns=777,success_factor=9", 1);
@@ -83,6 +89,8 @@ static void the_environment_fills_what_is_left_open(void **state) {
   assert_int_equal(c.huge_pages, 1);
   assert_int_equal(c.collective_counters, 1);
   assert_int_equal(c.heartbeat_ns, 250000000);
+  assert_int_equal(c.least_ranks, 3);
+  assert_int_equal(c.most_ranks, 12);
   assert_int_equal(c.order, RONDO_ORDER_PRIORITY);
   assert_int_equal(c.budget, RONDO_BUDGET_NEVER);
   assert_int_equal(c.tuning.quit_period_ns, 777);
@@ -122,6 +130,8 @@ static void bad_variables_are_named_and_ignored(void **state) {
                                          {"RONDO_ENDPOINTS", "17"},
                                          {"RONDO_HUGE_PAGES", "2"},
                                          {"RONDO_COLLECTIVE_COUNTERS", "yes"},
+                                         {"RONDO_LEAST_RANKS", "131073"},
+                                         {"RONDO_MOST_RANKS", "-1"},
                                          {"RONDO_HEARTBEAT_NS", "9999999"},
                                          {"RONDO_HEARTBEAT_NS", "500ms"},
                                          {"RONDO_TUNING", "speed=1"},
@@ -189,6 +199,7 @@ static const struct {
            BAD(heartbeat_ns, RONDO_MIN_HEARTBEAT_NS - 1),
            BAD(size, 1),
            BAD(version, 0),
+           BAD(version, RONDO_CONFIG_VERSION - 1),
            BAD(tuning.max_budget_ns, 1), // below the least budget
            BAD(tuning.restart_max_ns, 1)};
 
@@ -221,6 +232,31 @@ static void a_heartbeat_that_is_too_short_is_named_with_the_shortest(void **stat
   assert_int_equal(resolved().heartbeat_ns, 0);
   assert_int_equal(rondo_test_log_lines(), 1);
   assert_true(rondo_test_log_has("RONDO_HEARTBEAT_NS is \"500\"; it takes 0, or 10000000 and up"));
+}
+
+static void expect_refused(uint32_t least, uint32_t most, const char *line) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  struct rondo_context ctx = {4711};
+  rondo_test_log_clear();
+  c.rank_count = 3;
+  c.least_ranks = least;
+  c.most_ranks = most;
+  int status = rondo_init(&ctx, &c);
+  assert_int_equal(ctx.handle, 4711);
+  assert_int_equal(rondo_test_log_lines(), 1);
+  if (status == RONDO_ERR_UNSUPPORTED) { // a build in which members cannot change
+    assert_true(rondo_test_log_has("libevent"));
+    return;
+  }
+  assert_int_equal(status, RONDO_ERR_INVALID);
+  assert_true(rondo_test_log_has(line));
+}
+
+static void limits_that_a_job_does_not_keep_at_its_beginning_are_refused(void **state) {
+  (void)state;
+  expect_refused(4, 0, "init: rank_count 3 is below least_ranks 4");
+  expect_refused(0, 2, "init: rank_count 3 is above most_ranks 2");
+  expect_refused(3, 2, "init: least_ranks 3 is above most_ranks 2");
 }
 
 static void null_arguments_are_refused(void **state) {
@@ -265,6 +301,7 @@ int main(void) {
       CONFIG_TEST(empty_variables_are_as_if_absent),
       CONFIG_TEST(what_is_out_of_range_is_refused),
       CONFIG_TEST(a_heartbeat_that_is_too_short_is_named_with_the_shortest),
+      CONFIG_TEST(limits_that_a_job_does_not_keep_at_its_beginning_are_refused),
       CONFIG_TEST(null_arguments_are_refused),
       CONFIG_TEST(a_backend_that_is_not_built_is_unsupported),
       CONFIG_TEST(identities_differ_and_are_not_zero),

@@ -136,6 +136,8 @@ static void defaults_print(void) {
   number_print("slot_bytes", c.slot_bytes);
   number_print("peer_timeout_ns", c.peer_timeout_ns);
   number_print("heartbeat_ns", c.heartbeat_ns);
+  number_print("least_ranks", c.least_ranks);
+  number_print("most_ranks", c.most_ranks);
   number_print("endpoints", c.endpoints);
   number_print("huge_pages", c.huge_pages);
   number_print("collective_counters", c.collective_counters);

@@ -62,6 +62,39 @@ def test_a_job_grows_and_shrinks() -> None:
             rondo.pending(id)
 
 
+def test_a_job_keeps_its_least_and_greatest_number_of_ranks() -> None:
+    refused: List[str] = []
+
+    def expect_full(call: Callable[[], object]) -> None:
+        with pytest.raises(rondo.FullError) as error:
+            call()
+        refused.append(str(error.value))
+
+    def vote(ctx: rondo.Context) -> None:
+        expect_full(lambda: ctx.grow(1, id=port if ctx.rank == 0 else None, timeout=LONG_S))
+        ctx.wait_gone(LONG_S)
+
+    for least, most in [(2, 0), (3, 2)]:
+        with pytest.raises(rondo.InvalidError):
+            rondo.Context(least_ranks=least, most_ranks=most)
+    with rondo.Context(least_ranks=1, most_ranks=2) as alone:
+        port = rondo.grow_listen()
+        member = joined(port, vote)
+        two = alone.grow(1, id=port, timeout=LONG_S)
+        assert two is not None
+        late = threading.Thread(target=expect_full, args=(lambda: rondo.join(port, LONG_S),))
+        late.start()
+        while late.is_alive() and not rondo.pending(port):
+            late.join(0.001)
+        expect_full(lambda: two.grow(1, id=port, timeout=LONG_S))
+        two.close()
+        for thread in [member, late]:
+            thread.join(LONG_S)
+        rondo.grow_close(port)
+    assert sum("would have 3 ranks, and most_ranks is 2" in text for text in refused) == 2
+    assert sum("the job has 2 ranks, and most_ranks is 2" in text for text in refused) == 1
+
+
 @on_each(2)
 def test_differing_votes_say_who_asked_for_what(ctx: rondo.Context) -> None:
     with pytest.raises(rondo.MismatchError, match="votes differ: .*rank 0.*rank 1"):

@@ -76,10 +76,10 @@ def pending(id: bytes) -> int:
 def join(id: bytes, timeout: float = 60.0, **settings: Any) -> "Context":
     """Asks the members of a running job to admit this process; returns its context in the new job.
 
-    ``id`` is from ``grow_listen``; ``settings`` are the keywords of ``Context``, without ``rank``
-    and ``rank_count``, which the members give. Waits at most ``timeout`` seconds, and handles no
-    signals meanwhile. TimeoutError: no vote has admitted it; PeerError: the process with the id is
-    gone.
+    ``id`` is from ``grow_listen``; ``settings`` are the keywords of ``Context``, without ``rank``,
+    ``rank_count``, ``least_ranks`` and ``most_ranks``, which the members give. Waits at most
+    ``timeout`` seconds, and handles no signals meanwhile. TimeoutError: no vote has admitted it;
+    FullError: the job has ``most_ranks`` ranks; PeerError: the process with the id is gone.
     """
     return Context(id, _admission_timeout=timeout, **settings)
 
@@ -136,7 +136,8 @@ class Context:
     ``rank_count`` 0 takes the rank and the number of ranks from the launcher. A parameter of 0,
     ``None`` or "" takes its value from the environment, else the library's default; see
     docs/configuration.md. Times are in seconds. ``transport`` is the transport between processes;
-    with NONE the library chooses. The ``options`` of a registration are ``group``, ``priority`` and
+    with NONE the library chooses. ``least_ranks`` and ``most_ranks`` limit a job whose members
+    change (docs/elastic.md). The ``options`` of a registration are ``group``, ``priority`` and
     ``on_loss``.
     """
 
@@ -169,6 +170,8 @@ class Context:
         endpoints: int = 0,
         huge_pages: bool = False,
         collective_counters: bool = False,
+        least_ranks: int = 0,
+        most_ranks: int = 0,
         report_on_timeout: bool = True,
         _admission_timeout: Optional[float] = None,
     ) -> None:
@@ -195,6 +198,7 @@ class Context:
         config.endpoints = endpoints
         config.huge_pages = int(huge_pages)
         config.collective_counters = int(collective_counters)
+        config.least_ranks, config.most_ranks = least_ranks, most_ranks
         config.report_on_timeout = 0  # the library sees slices of a wait; Run.wait reports itself
         if config.rank_count == 0:
             check(lib.rondo_config_complete(byref(config)), "Context")
@@ -492,8 +496,10 @@ class Context:
         All ranks that are left call it with the same ``newcomers``: how many, or ``None`` for all
         that wait. Only the rank whose process has made it passes the ``id`` of ``grow_listen``.
         Returns this rank's context in the new job; or ``None`` if all were asked for and none
-        waits. This context goes on: close it when its runs are no longer needed. The call waits at
-        most ``timeout`` seconds, and handles no signals meanwhile. MismatchError: the votes differ.
+        waits, or there is room for none. This context goes on: close it when its runs are no longer
+        needed. The call waits at most ``timeout`` seconds, and handles no signals meanwhile.
+        MismatchError: the votes differ; FullError, PeerError: the new job would have more ranks
+        than ``most_ranks``, or fewer than ``least_ranks``.
         """
         if newcomers is not None and not 1 <= newcomers < _native.ALL_PENDING:
             raise InvalidError(f"grow: {newcomers} newcomers")

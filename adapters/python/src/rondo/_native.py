@@ -17,7 +17,7 @@ from . import _reports
 
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
-CONFIG_VERSION = 7
+CONFIG_VERSION = 8
 DESC_VERSION = 2
 COMM_CONFIG_VERSION = 1
 COLLECTIVE_COUNTERS_VERSION = 1
@@ -68,7 +68,7 @@ class Config(ctypes.Structure):
         *fields_of(c_int, "address_family", "transport"),
         ("interfaces", c_char * 64),
         *fields_of(c_uint32, "threads", "multiprocessors", "endpoints", "huge_pages"),
-        ("collective_counters", c_uint32),
+        *fields_of(c_uint32, "collective_counters", "least_ranks", "most_ranks"),
     ]
 
 
