@@ -1,9 +1,10 @@
-// What the order of a ring is worth: measures all links of a job, and times an all-reduce by ring
-// in the order of numbers and in the order that the measurement gives.
+// What a measurement of links is worth: measures all links of a job, and times an all-reduce in the
+// order of numbers before and after it, and in the order that it gives.
 //
 //   bench_links [--bytes=SIZE] [--rounds=N]     (started once for each rank by a launcher)
 //
-// Rank 0 prints one line. benchmarks/collective/ring-order starts it on links of unequal rates.
+// Rank 0 prints one line. benchmarks/collective/ring-order starts it on links of unequal rates, and
+// benchmarks/collective/connections where a connection does not fill a link.
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ int main(int argc, char **argv) {
   struct options o = {4u << 20, 3};
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   struct rondo_context ctx;
-  uint32_t ranks[MOST], plain[MOST];
+  uint32_t ranks[MOST], plain[MOST], endpoints[MOST * MOST];
   struct rondo_links links = RONDO_LINKS_INIT;
   rondo_kit_command_read(&command, argc, argv, &o);
   cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
@@ -71,12 +72,14 @@ int main(int argc, char **argv) {
   OK(rondo_init(&ctx, &cfg));
   OK(rondo_wait_ready(ctx, WAIT_NS, NULL, 0, NULL));
   links.ranks = ranks;
+  links.endpoints = endpoints;
   links.capacity = MOST;
+  for (uint32_t i = 0; i < MOST; i++)
+    plain[i] = i;
+  double before = ring_time(ctx, plain, cfg.rank_count, 3, &o);
   uint64_t began_ns = rondo_now_ns();
   OK(rondo_links_measure(ctx, &links, WAIT_NS, NULL));
   double measuring = (double)(rondo_now_ns() - began_ns) / 1e9;
-  for (uint32_t i = 0; i < links.count; i++)
-    plain[i] = i;
   double plain_time = ring_time(ctx, plain, links.count, 1, &o);
   double time = ring_time(ctx, ranks, links.count, 2, &o);
   if (cfg.rank == 0) {
@@ -84,9 +87,13 @@ int main(int argc, char **argv) {
            (double)links.plain_ring_rate / 1e6);
     for (uint32_t i = 0; i < links.count; i++)
       printf(" %u", ranks[i]);
-    printf(" %.2f MB/s; all-reduce of %llu bytes: %.3f s, %.3f s, ratio %.2f\n",
-           (double)links.ring_rate / 1e6, (unsigned long long)o.bytes, plain_time, time,
-           plain_time / time);
+    printf(" %.2f MB/s, over", (double)links.ring_rate / 1e6);
+    for (uint32_t i = 0; i < links.count; i++)
+      printf(" %u", endpoints[i * links.count + (i + 1) % links.count]);
+    printf(
+        " connections; all-reduce of %llu bytes: before %.3f s, ratio %.2f, then %.3f s, %.3f s, "
+        "ratio %.2f\n",
+        (unsigned long long)o.bytes, before, before / time, plain_time, time, plain_time / time);
   }
   OK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, WAIT_NS));
   return 0;

@@ -32,25 +32,33 @@ extern "C" {
 struct rondo_links {
   size_t size;       // set by RONDO_LINKS_INIT
   uint32_t version;  // set by RONDO_LINKS_INIT
-  uint32_t capacity; // length of `ranks`; of `rates` its square
+  uint32_t capacity; // length of `ranks`; of `rates` and `endpoints` its square
   uint32_t *ranks;   // gets the ranks that are left in the job, in the order of the ring
   // May be null. Gets `count` rows of `count`: at i * count + j, how fast data moved from ranks[i]
   // to ranks[j]. 0 where i is j.
   uint64_t *rates;
+  // May be null. Gets likewise over how many connections data go from ranks[i] to ranks[j] from now
+  // on; 0: not over connections of the network.
+  uint32_t *endpoints;
   uint32_t count;           // gets how many ranks there are
   uint32_t reserved;        // 0
   uint64_t ring_rate;       // gets the rate of the slowest link of that ring; 0: a job of one rank
   uint64_t plain_ring_rate; // gets the same of the ring in the order of numbers
 };
 
-#define RONDO_LINKS_VERSION 1u
+#define RONDO_LINKS_VERSION 2u
 #define RONDO_LINKS_INIT                                                                           \
-  { sizeof(struct rondo_links), RONDO_LINKS_VERSION, 0, NULL, NULL, 0, 0, 0, 0 }
+  { sizeof(struct rondo_links), RONDO_LINKS_VERSION, 0, NULL, NULL, NULL, 0, 0, 0, 0 }
 
 // Measures the links between all ranks that are left in the job of `ctx`. All these ranks call it,
 // and all get the same numbers and the same order, which begins with the lowest rank. Takes
-// about 0.1 s for each other rank, longer if a link is slower than 10 MB/s, at most `timeout_ns`.
-// Other runs may go on meanwhile, but the rates are what these leave.
+// about 0.1 s for each other rank, and as much again for each other process on another machine;
+// longer if a link is slower than 10 MB/s, at most `timeout_ns`. Other runs may go on meanwhile,
+// but the rates are what these leave.
+//
+// Between processes that UCX joins, the call tries 1 and 4 connections, and if 4 are faster also 2,
+// 8 and 16, unless the link is slower than 0.5 MB/s. All data between the two processes go from
+// then on over the fewest that are within 10 % of the best, until the next call.
 //
 // With up to 16 ranks no order has a faster slowest link. The order of numbers is kept if it is
 // within 5 % of the best.

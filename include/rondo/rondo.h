@@ -192,6 +192,7 @@ struct rondo_config {
   // rondo_init refuses a rank whose blocks exceed the limit.
   uint32_t multiprocessors;
   // UCX: connections to each other process, 1 to RONDO_MAX_ENDPOINTS; 0: 1. Per process.
+  // rondo_links_measure (links.h) finds the number for each link.
   uint32_t endpoints;
   // 1: memory that processes share is taken from the system's pool of huge pages, if the pool has
   // pages when the first rank here joins; default 0. Per process.

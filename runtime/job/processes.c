@@ -9,6 +9,7 @@
 #include "base/numa_node.h"
 #include "runtime/job/agreeing.h"
 #include "runtime/net/topology.h"
+#include "runtime/transport/proxy.h"
 
 #define STOP_NS INT64_C(2000000000) // for queued messages when a job ends here
 
@@ -151,6 +152,16 @@ int rondo_processes_transport(const struct rondo_job *job, const struct rondo_me
   if (job->processes[process].is_lost)
     return transport_explain(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank's process is lost");
   return rondo_transports_explain(&job->transports, self->device, process, why, why_bytes);
+}
+
+uint32_t rondo_processes_spread(const struct rondo_job *job, const struct rondo_member *self,
+                                uint32_t rank, uint32_t endpoints) {
+  char why[RONDO_WHY_BYTES];
+  int transport = rondo_processes_transport(job, self, rank, why, sizeof why);
+  return transport == RONDO_TRANSPORT_UCX && job->transports.proxy
+             ? rondo_proxy_spread(job->transports.proxy, rondo_processes_where(job, rank),
+                                  endpoints)
+             : 0;
 }
 
 // ------------------------------------------------------------------ sending ---

@@ -47,6 +47,11 @@ bool rondo_processes_has_rank(const struct rondo_job *job, uint32_t process);
 int rondo_processes_transport(const struct rondo_job *job, const struct rondo_member *self,
                               uint32_t rank, char *why, size_t why_bytes);
 
+// Sets over how many connections of the network this process sends to that of a rank; 0: keeps the
+// number. Returns the number, or 0 if `self` does not reach the rank in that way.
+uint32_t rondo_processes_spread(const struct rondo_job *job, const struct rondo_member *self,
+                                uint32_t rank, uint32_t endpoints);
+
 // The topology of a group, whose ranks are all at a known process or gone. It lives as long as the
 // job. Null: no memory, or another list has the digest of this one.
 const struct rondo_plan_topology *

@@ -34,7 +34,7 @@ struct rondo_carrier_events {
 
 struct rondo_carrier_message {
   uint32_t to;       // process, connected
-  uint32_t endpoint; // below rondo_carrier_config.endpoints
+  uint32_t endpoint; // below the number that `connect` has made
   const void *head;  // must not change before `sent`, nor may the payload
   size_t head_bytes; // at most RONDO_CARRIER_HEAD_BYTES
   const void *payload;
@@ -45,8 +45,7 @@ struct rondo_carrier_message {
 #define RONDO_CARRIER_HEAD_BYTES 64u
 
 struct rondo_carrier_config {
-  uint32_t process;   // this one
-  uint32_t endpoints; // to each process: several may use more of a network, or of its cores
+  uint32_t process; // this one
   // Of this machine, the one that other processes try first; null or without a family: unknown.
   // Valid during `open`.
   const struct sockaddr *address;
@@ -65,8 +64,11 @@ struct rondo_carrier_calls {
   // The address that other processes connect to, valid until close.
   const void *(*address)(struct rondo_carrier *c, size_t *bytes);
   // `address`: the address of the peer's carrier, followed by the socket address of its machine
-  // without a port, if that is known.
-  int (*connect)(struct rondo_carrier *c, uint32_t process, const void *address, size_t bytes);
+  // without a port, if that is known. Makes connections until there are `endpoints`, at most
+  // RONDO_MAX_ENDPOINTS: several may use more of a network, or of its cores. May be called again
+  // for more.
+  int (*connect)(struct rondo_carrier *c, uint32_t process, const void *address, size_t bytes,
+                 uint32_t endpoints);
   // Returns RONDO_SUCCESS, and `sent` is called, perhaps before this returns; or another status,
   // and `sent` is not called.
   int (*send)(struct rondo_carrier *c, const struct rondo_carrier_message *message);

@@ -47,9 +47,9 @@ static void proxy_take_requests(struct rondo_proxy *p) {
   if (!lost)
     return;
   for (uint32_t i = 0; i < p->config.process_count; i++) {
-    if (!p->peers[i].is_lost || !p->peers[i].is_connected)
+    if (!p->peers[i].is_lost || !p->peers[i].connected)
       continue;
-    p->peers[i].is_connected = 0;
+    p->peers[i].connected = 0;
     p->config.calls->disconnect(p->carrier, i);
   }
   rondo_proxy_link_sets_wake_all(p);
@@ -269,10 +269,11 @@ static int proxy_open(struct rondo_proxy *p, char *why, size_t why_bytes) {
   p->peers = calloc(p->config.process_count, sizeof *p->peers);
   if (!p->peers)
     return RONDO_ERR_NO_MEMORY;
+  for (uint32_t i = 0; i < p->config.process_count; i++)
+    p->peers[i].endpoints = p->config.endpoints ? p->config.endpoints : 1;
   if (getrandom(&p->token, sizeof p->token, 0) != (ssize_t)sizeof p->token)
     return RONDO_ERR_SYSTEM;
   const struct rondo_carrier_config carrier = {.process = p->config.self,
-                                               .endpoints = p->config.endpoints,
                                                .address = p->config.address,
                                                .events = &rondo_proxy_events,
                                                .arg = p};
@@ -292,7 +293,6 @@ int rondo_proxy_create(const struct rondo_proxy_config *config, struct rondo_pro
     return RONDO_ERR_NO_MEMORY;
   }
   p->config = *config;
-  p->config.endpoints = config->endpoints ? config->endpoints : 1;
   pthread_mutex_init(&p->lock, NULL);
   rondo_condition_init(&p->drained);
   int status = proxy_open(p, why, why_bytes);
@@ -322,6 +322,13 @@ void rondo_proxy_destroy(struct rondo_proxy *p) {
   pthread_cond_destroy(&p->drained);
   pthread_mutex_destroy(&p->lock);
   free(p);
+}
+
+uint32_t rondo_proxy_spread(struct rondo_proxy *p, uint32_t process, uint32_t endpoints) {
+  uint32_t *in_use = &p->peers[process].endpoints;
+  if (endpoints)
+    rondo_store_relaxed_u32(in_use, endpoints);
+  return rondo_load_relaxed_u32(in_use);
 }
 
 const void *rondo_proxy_address(const struct rondo_proxy *p, size_t *bytes) {

@@ -60,7 +60,7 @@ struct rondo_link_set {
 struct rondo_proxy_config {
   const struct rondo_carrier_calls *calls;
   uint32_t self, process_count;
-  uint32_t endpoints;             // connections to each process; slots are spread over them; 0: 1
+  uint32_t endpoints; // connections to each process, until rondo_proxy_spread changes it; 0: 1
   const struct sockaddr *address; // rondo_carrier_config.address
   int is_manual;                  // tests: no thread; the test makes progress
   // The functions are called by the thread that makes progress, without a lock.
@@ -94,6 +94,10 @@ const void *rondo_proxy_address(const struct rondo_proxy *proxy, size_t *bytes);
 int rondo_proxy_meet(struct rondo_proxy *proxy, uint32_t process, const void *address,
                      size_t bytes);
 bool rondo_proxy_has_met(struct rondo_proxy *proxy, uint32_t process);
+// Sets over how many connections the slots of links to a process are spread, 1 to
+// RONDO_MAX_ENDPOINTS; 0: keeps the number. More are made when they are needed, and none is closed.
+// Returns the number.
+uint32_t rondo_proxy_spread(struct rondo_proxy *proxy, uint32_t process, uint32_t endpoints);
 // Ends all links with a process that is lost.
 void rondo_proxy_lose(struct rondo_proxy *proxy, uint32_t process);
 

@@ -32,17 +32,18 @@ void rondo_proxy_transfers_free(struct rondo_proxy *p) {
 
 // ------------------------------------------------------------------ sending ---
 
-static int peer_connect(struct rondo_proxy *p, uint32_t process) {
+static int peer_connect(struct rondo_proxy *p, uint32_t process, uint32_t endpoints) {
   struct rondo_proxy_peer *peer = &p->peers[process];
-  if (peer->is_connected)
+  if (peer->connected >= endpoints)
     return RONDO_SUCCESS;
   pthread_mutex_lock(&p->lock);
   const void *address = peer->address; // does not change once it is set
   size_t bytes = peer->address_bytes;
   pthread_mutex_unlock(&p->lock);
-  int status =
-      address ? p->config.calls->connect(p->carrier, process, address, bytes) : RONDO_ERR_PEER;
-  peer->is_connected = status == RONDO_SUCCESS;
+  int status = address ? p->config.calls->connect(p->carrier, process, address, bytes, endpoints)
+                       : RONDO_ERR_PEER;
+  if (status == RONDO_SUCCESS)
+    peer->connected = endpoints;
   return status;
 }
 
@@ -51,13 +52,14 @@ static int peer_connect(struct rondo_proxy *p, uint32_t process) {
 static int transfer_send(struct rondo_proxy *p, struct rondo_proxy_transfer *f,
                          const void *payload) {
   struct rondo_proxy_peer *peer = &p->peers[f->to];
-  int status = peer_connect(p, f->to);
+  uint32_t endpoints = rondo_load_relaxed_u32(&peer->endpoints);
+  int status = peer_connect(p, f->to, endpoints);
   f->head.token = peer->token;
   f->head.from = p->config.self;
   struct rondo_carrier_message m = {.to = f->to, .head = &f->head, .head_bytes = sizeof f->head};
   // Slots may overtake each other, because they have numbers and marks. Other messages use one
   // endpoint.
-  m.endpoint = f->link ? (f->head.block + f->head.sequence) % p->config.endpoints : 0;
+  m.endpoint = f->link ? (f->head.block + f->head.sequence) % endpoints : 0;
   m.payload = payload;
   m.bytes = f->head.bytes;
   m.ticket = f;
@@ -70,7 +72,7 @@ static int transfer_send(struct rondo_proxy *p, struct rondo_proxy_transfer *f,
 
 int rondo_proxy_send_head(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head) {
   int can =
-      rondo_proxy_is_reachable(p, to) && (p->peers[to].is_connected || rondo_proxy_has_met(p, to));
+      rondo_proxy_is_reachable(p, to) && (p->peers[to].connected || rondo_proxy_has_met(p, to));
   struct rondo_proxy_transfer *f = can ? transfer_alloc(p) : NULL;
   if (!f)
     return 0;

@@ -57,8 +57,10 @@ struct rondo_proxy_peer {
   size_t address_bytes;
   uint64_t token;
   int wants_lost;
+  uint32_t endpoints; // atomic: over which slots are sent
   // Of the thread that has claimed the proxy.
-  int is_connected, is_lost, is_broken, has_told_broken;
+  uint32_t connected; // endpoints; 0: none
+  int is_lost, is_broken, has_told_broken;
   LIST_HEAD(, rondo_proxy_link) uncredited; // links with such slots; the last to get one is first
   char why[96];
 };

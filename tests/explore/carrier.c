@@ -55,9 +55,9 @@ static const void *carrier_address(struct rondo_carrier *c, size_t *bytes) {
 }
 
 static int carrier_connect(struct rondo_carrier *c, uint32_t process, const void *address,
-                           size_t bytes) {
+                           size_t bytes, uint32_t endpoints) {
   uint32_t said = 0;
-  (void)c;
+  (void)c, (void)endpoints;
   if (bytes != sizeof said)
     return RONDO_ERR_INVALID;
   memcpy(&said, address, bytes);

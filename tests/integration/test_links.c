@@ -7,6 +7,9 @@
 
 #include <rondo/links.h>
 
+#include "runtime/job/processes.h"
+#include "runtime/links/spread.h"
+#include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "runtime/state/state_meeting.h"
 #include "tests/support/family.h"
@@ -18,8 +21,12 @@
 #define TRIAL_BYTES 65536u // of the first trial
 #define SLOW_NS 200000000  // that a trial takes on a slow link
 
-// Called before data go from one rank to another. Set before ranks run.
-static void (*at_trial)(uint32_t from, uint32_t to);
+// Called on a rank before a trial of so many bytes goes from it to another one. Set before ranks
+// run.
+static void (*at_trial)(const struct rondo_rank *self, uint32_t to, uint64_t bytes);
+
+// The number of connections that this rank chooses, as an index; -1: by the rates of trials.
+static __thread int chosen = -1;
 
 // NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the linker's names
 int __real_rondo_meeting_call(const struct rondo_meeting *m, struct rondo_comm_end *end,
@@ -32,8 +39,18 @@ int __wrap_rondo_meeting_call(const struct rondo_meeting *m, struct rondo_comm_e
                               const struct rondo_collective_desc *what,
                               const struct rondo_run_args *args, struct rondo_ticket *ticket) {
   if (at_trial && what->kind == RONDO_SEND_RECV && args->send && what->count >= TRIAL_BYTES)
-    at_trial(m->voters.ranks[what->root], m->voters.ranks[what->peer]);
+    at_trial(m->rank, m->voters.ranks[what->peer], what->count);
   return __real_rondo_meeting_call(m, end, what, args, ticket);
+}
+bool __real_rondo_spread_is_due(uint64_t rate);
+bool __wrap_rondo_spread_is_due(uint64_t rate);
+bool __wrap_rondo_spread_is_due(uint64_t rate) {
+  return chosen >= 0 || __real_rondo_spread_is_due(rate);
+}
+uint32_t __real_rondo_spread_choose(const uint64_t *rates);
+uint32_t __wrap_rondo_spread_choose(const uint64_t *rates);
+uint32_t __wrap_rondo_spread_choose(const uint64_t *rates) {
+  return chosen >= 0 ? (uint32_t)chosen : __real_rondo_spread_choose(rates);
 }
 // NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
@@ -41,6 +58,7 @@ int __wrap_rondo_meeting_call(const struct rondo_meeting *m, struct rondo_comm_e
 struct learned {
   uint32_t ranks[MOST];
   uint64_t rates[MOST * MOST];
+  uint32_t endpoints[MOST * MOST];
   struct rondo_links links;
   char why[RONDO_REASON_BYTES];
   int status;
@@ -51,6 +69,7 @@ static void links_learn(struct rondo_context ctx, struct learned *l, uint32_t ca
   l->links = (struct rondo_links)RONDO_LINKS_INIT;
   l->links.ranks = l->ranks;
   l->links.rates = l->rates;
+  l->links.endpoints = l->endpoints;
   l->links.capacity = capacity;
   l->status = rondo_links_measure(ctx, &l->links, timeout_ns, l->why);
 }
@@ -145,9 +164,10 @@ static void all_ranks_learn_the_same(void **state) {
   }
 }
 
-static void pairs_are_slow(uint32_t from, uint32_t to) {
+static void pairs_are_slow(const struct rondo_rank *self, uint32_t to, uint64_t bytes) {
+  (void)bytes;
   const struct timespec slow = {0, SLOW_NS};
-  if (from / 2 == to / 2)
+  if (self->cfg.rank / 2 == to / 2)
     nanosleep(&slow, NULL);
 }
 
@@ -240,9 +260,9 @@ static void processes_learn_the_same(void **state) {
 
 static struct rondo_family *dying; // whose rank 2 stops at its first trial, until it is killed
 
-static void stop_at_trial(uint32_t from, uint32_t to) {
-  (void)to;
-  if (from != 2)
+static void stop_at_trial(const struct rondo_rank *self, uint32_t to, uint64_t bytes) {
+  (void)to, (void)bytes;
+  if (self->cfg.rank != 2)
     return;
   rondo_family_add(&dying->words[0]);
   rondo_family_await(&dying->words[1], 1);
@@ -273,11 +293,91 @@ static void a_death_ends_the_call_and_not_the_next_one(void **state) {
   rondo_family_destroy(dying);
 }
 
+// ----------------------------------------------------------------- connections ---
+
+static uint32_t spread_to(const struct rondo_rank *self, uint32_t to) {
+  pthread_mutex_lock(&self->job->lock);
+  uint32_t endpoints = rondo_processes_spread(self->job, &self->member, to, 0);
+  pthread_mutex_unlock(&self->job->lock);
+  return endpoints;
+}
+
+static void expect_sums(struct rondo_context ctx, const struct rondo_family *f, uint64_t id) {
+  static __thread int32_t values[300000];
+  struct rondo_collective_desc d = rondo_all_reduce(id, 300000, RONDO_INT32, RONDO_SUM);
+  struct rondo_collective coll;
+  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+  for (int32_t run = 0; run < 5; run++) {
+    for (int32_t i = 0; i < 300000; i++)
+      values[i] = run + i;
+    RONDO_MEMBER_STATUS(rondo_run(ctx, coll, values, values, NULL, NULL), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS), RONDO_SUCCESS);
+    for (int32_t i = 0; i < 300000; i++)
+      RONDO_MEMBER_TRUE(values[i] == (int32_t)f->ranks * (run + i));
+  }
+}
+
+// Two ranks in each of two processes. The second measurement finds another number.
+static void spreading_member(struct rondo_family *f, uint32_t rank) {
+  static const uint32_t found[2] = {4, 1}; // both are tried in any case
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  struct rondo_rank *self;
+  struct learned l;
+  for (uint32_t round = 0; round < 2; round++) {
+    chosen = round ? 0 : 2;
+    links_learn(ctx, &l, MOST, LONG_NS);
+    RONDO_MEMBER_TRUE(is_whole(&l, 4));
+    for (uint32_t i = 0; i < 4; i++)
+      for (uint32_t j = 0; j < 4; j++)
+        RONDO_MEMBER_TRUE(l.endpoints[i * 4 + j] ==
+                          (l.ranks[i] / 2 == l.ranks[j] / 2 ? 0 : found[round]));
+    RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &self), RONDO_SUCCESS);
+    RONDO_MEMBER_TRUE(spread_to(self, (rank + 2) % 4) == found[round]);
+    rondo_rank_unpin(ctx);
+    expect_sums(ctx, f, round);
+  }
+  rondo_family_close(ctx);
+}
+
+static void the_chosen_number_of_connections_is_used(void **state) {
+  (void)state;
+#ifndef RONDO_HAVE_UCX
+  skip();
+#endif
+  struct rondo_family *f = rondo_family_create(2, 4);
+  f->cfg.transport = RONDO_TRANSPORT_UCX;
+  rondo_family_run(f, spreading_member, NULL);
+  rondo_family_destroy(f);
+}
+
+static void the_fewest_connections_within_a_tenth_are_chosen(void **state) {
+  (void)state;
+  const struct {
+    uint64_t rates[RONDO_SPREADS];
+    bool goes_on;
+    uint32_t chosen;
+  } cases[] = {{{100, 179, 198, 199, 200}, true, 2},
+               {{100, 178, 198, 0, 0}, true, 2},
+               {{100, 0, 111, 0, 0}, false, 0},
+               {{100, 0, 112, 0, 0}, true, 2},
+               {{100, 0, 90, 0, 0}, false, 0},
+               {{100, 0, 150, 160, 300}, true, 4},
+               {{0}, false, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(rondo_spread_goes_on(cases[i].rates), cases[i].goes_on);
+    assert_int_equal(__real_rondo_spread_choose(cases[i].rates), cases[i].chosen);
+  }
+  assert_true(__real_rondo_spread_is_due(1000000));
+  assert_false(__real_rondo_spread_is_due(500000));
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       // Processes first: threads do not survive a fork.
       RONDO_NAMED_TEST("links", processes_learn_the_same),
       RONDO_NAMED_TEST("links", a_death_ends_the_call_and_not_the_next_one),
+      RONDO_NAMED_TEST("links", the_chosen_number_of_connections_is_used),
+      RONDO_NAMED_TEST("links", the_fewest_connections_within_a_tenth_are_chosen),
       RONDO_NAMED_TEST("links", all_ranks_learn_the_same),
       RONDO_NAMED_TEST("links", a_ring_avoids_slow_links),
       RONDO_NAMED_TEST("links", too_little_room_is_said),

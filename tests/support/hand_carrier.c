@@ -63,6 +63,15 @@ static int hand_progress(struct rondo_carrier *c) {
   return 1;
 }
 
+static int hand_connect(struct rondo_carrier *c, uint32_t process, const void *address,
+                        size_t bytes, uint32_t endpoints) {
+  (void)c, (void)process, (void)address, (void)bytes;
+  must(endpoints > rondo_hand.connected || process != rondo_hand.connected_to);
+  rondo_hand.connected = endpoints;
+  rondo_hand.connected_to = process;
+  return RONDO_SUCCESS;
+}
+
 static void hand_identify(struct rondo_carrier *c, uint32_t process) {
   (void)c;
   rondo_hand.identified |= 1u << process;
@@ -71,7 +80,7 @@ static void hand_identify(struct rondo_carrier *c, uint32_t process) {
 static const struct rondo_carrier_calls calls = {.name = "hand",
                                                  .open = hand_open,
                                                  .address = hand_address,
-                                                 .connect = rondo_null_connect,
+                                                 .connect = hand_connect,
                                                  .send = hand_send,
                                                  .progress = hand_progress,
                                                  .arm = rondo_null_arm,

@@ -48,16 +48,17 @@ struct rondo_hand {
   uint32_t link_count;
   struct rondo_hand_pending landing[RONDO_HAND_PENDING], sending[RONDO_HAND_PENDING];
   uint32_t landing_count, sending_count;
-  struct rondo_proxy_head said;   // the last message
-  uint32_t said_count;            // of all
-  uint32_t said_endpoint;         // of the last
-  uint32_t broken;                // a bit for each process that was reported to the owner
-  int refuses;                    // the carrier refuses to send
-  int is_unused;                  // no run of any link is outstanding
-  struct rondo_link_set link_set; // of all links
-  uint32_t sends_in;              // rounds until all messages are sent; 0: the test decides
-  uint32_t receives;              // calls of the carrier's `progress`
-  uint32_t identified;            // a bit for each process whose messages the proxy has accepted
+  struct rondo_proxy_head said;     // the last message
+  uint32_t said_count;              // of all
+  uint32_t said_endpoint;           // of the last
+  uint32_t connected, connected_to; // connections that the proxy has asked for last, and to whom
+  uint32_t broken;                  // a bit for each process that was reported to the owner
+  int refuses;                      // the carrier refuses to send
+  int is_unused;                    // no run of any link is outstanding
+  struct rondo_link_set link_set;   // of all links
+  uint32_t sends_in;                // rounds until all messages are sent; 0: the test decides
+  uint32_t receives;                // calls of the carrier's `progress`
+  uint32_t identified;              // a bit for each process whose messages the proxy has accepted
 };
 
 extern struct rondo_hand rondo_hand;

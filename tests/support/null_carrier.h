@@ -5,8 +5,8 @@
 #include "runtime/transport/carrier.h"
 
 static inline int rondo_null_connect(struct rondo_carrier *c, uint32_t process, const void *address,
-                                     size_t bytes) {
-  (void)c, (void)process, (void)address, (void)bytes;
+                                     size_t bytes, uint32_t endpoints) {
+  (void)c, (void)process, (void)address, (void)bytes, (void)endpoints;
   return RONDO_SUCCESS;
 }
 

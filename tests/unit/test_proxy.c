@@ -130,6 +130,23 @@ static void slots_use_all_endpoints_and_other_messages_one(void **state) {
   assert_int_equal(hand->said_endpoint, 0);
 }
 
+static void the_number_of_endpoints_may_change_at_any_time(void **state) {
+  (void)state;
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  const uint32_t spreads[RONDO_HAND_SLOTS] = {1, 2, 1, 3};
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  assert_int_equal(rondo_proxy_spread(hand->proxy, 1, 0), RONDO_HAND_ENDPOINTS);
+  for (uint32_t i = 0; i < RONDO_HAND_SLOTS; i++) {
+    assert_int_equal(rondo_proxy_spread(hand->proxy, 1, spreads[i]), spreads[i]);
+    publish(out, SMALL, 1);
+    progress();
+    assert_int_equal(hand->said.sequence, i);
+    assert_int_equal(hand->said_endpoint, i % spreads[i]);
+    assert_int_equal(hand->connected, i == 3 ? 3 : i ? 2 : 1); // none is closed
+  }
+  assert_int_equal(rondo_proxy_spread(hand->proxy, 2, 0), RONDO_HAND_ENDPOINTS); // another process
+}
+
 // A rank whose run has ended waits for its outgoing messages, and a message takes as long as a
 // small slot.
 static void credits_of_small_slots_share_a_message(void **state) {
@@ -688,6 +705,7 @@ int main(void) {
       TEST(slots_may_arrive_in_any_order),
       TEST(a_slot_is_free_when_it_has_been_sent_and_consumed),
       TEST(slots_use_all_endpoints_and_other_messages_one),
+      TEST(the_number_of_endpoints_may_change_at_any_time),
       TEST(credits_of_small_slots_share_a_message),
       TEST(a_credit_goes_with_the_next_slot),
       TEST(a_credit_that_comes_with_a_slot_counts),

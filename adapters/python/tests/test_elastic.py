@@ -220,6 +220,7 @@ def test_links_are_measured_and_give_an_order(ctx: rondo.Context) -> None:
     assert [[rate > 0 for rate in row] for row in links.rates] == [
         [i != j for j in range(3)] for i in range(3)
     ]
+    assert links.endpoints == [[0] * 3] * 3  # not over a network
     assert links.ring_rate == min(links.rates[i][(i + 1) % 3] for i in range(3))
     assert links.ring_rate >= links.plain_ring_rate * 0.95
     ctx.group(links.ranks).destroy()

@@ -19,7 +19,8 @@
 #include "base/fork.h"
 
 #define MESSAGE_ID 1u
-#define CLOSE_ROUNDS 2000u // rounds that closing waits at most for endpoints to close
+#define ENDPOINTS RONDO_MAX_ENDPOINTS // to a process
+#define CLOSE_ROUNDS 2000u            // rounds that closing waits at most for endpoints to close
 #define CLOSE_PAUSE_NS 50000
 #define RDMA_DEVICES "/sys/class/infiniband"
 #define ASK_BYTES "512k" // messages of at least this use rendezvous where there is only TCP
@@ -124,9 +125,9 @@ static void library_load(void) {
 
 // ------------------------------------------------------------------- carrier ---
 
-// A connection to or from another process. Each process makes `endpoints` of them to each peer,
-// with sockets, as a client to a server: between workers that are connected by their own addresses,
-// UCX 1.13 aborts the process if the other one dies meanwhile.
+// A connection to or from another process. Each process makes as many to a peer as `connect` asks
+// for, at most ENDPOINTS, with sockets, as a client to a server: between workers that are connected
+// by their own addresses, UCX 1.13 aborts the process if the other one dies meanwhile.
 //
 // Of two processes the one with the higher number sends over the connections that the other one has
 // made, as soon as it knows them. So each TCP connection carries data both ways, and data
@@ -174,8 +175,7 @@ struct rondo_carrier {
   struct endpoint *incoming;
   uint32_t incoming_count;
   int worker_fd, wake_fd;
-  uint32_t process;   // this one
-  uint32_t endpoints; // to each process
+  uint32_t process; // this one
   // By process, then by number: those that messages are sent over. `outgoing`: made here.
   // `answering`: made by a process with a lower number; null: not known yet.
   struct endpoint **outgoing, **answering;
@@ -278,7 +278,7 @@ static void operation_on_sent(void *request, ucs_status_t status, void *arg) {
 }
 
 static int ucx_send(struct rondo_carrier *c, const struct rondo_carrier_message *m) {
-  uint32_t at = m->to * c->endpoints + m->endpoint;
+  uint32_t at = m->to * ENDPOINTS + m->endpoint;
   struct endpoint *endpoint = at < c->endpoint_count ? c->answering[at] : NULL;
   if (!endpoint && at < c->endpoint_count)
     endpoint = c->outgoing[at];
@@ -327,9 +327,9 @@ static int table_grow(struct endpoint ***table, uint32_t before, uint32_t count)
 }
 
 static int endpoints_grow(struct rondo_carrier *c, uint32_t process) {
-  if ((process + 1) * c->endpoints <= c->endpoint_count)
+  if ((process + 1) * ENDPOINTS <= c->endpoint_count)
     return 1;
-  uint32_t count = (process + 16) * c->endpoints;
+  uint32_t count = (process + 16) * ENDPOINTS;
   if (!table_grow(&c->outgoing, c->endpoint_count, count) ||
       !table_grow(&c->answering, c->endpoint_count, count))
     return 0;
@@ -350,8 +350,8 @@ static void ucx_identify(struct rondo_carrier *c, uint32_t process) {
   if (process >= c->process || !endpoint || endpoint->process != UNKNOWN_PROCESS ||
       endpoint->is_broken || !endpoints_grow(c, process))
     return;
-  for (uint32_t i = 0; i < c->endpoints; i++) {
-    struct endpoint **at = &c->answering[process * c->endpoints + i];
+  for (uint32_t i = 0; i < ENDPOINTS; i++) {
+    struct endpoint **at = &c->answering[process * ENDPOINTS + i];
     if (*at)
       continue;
     *at = endpoint;
@@ -394,8 +394,8 @@ static struct endpoint *endpoint_create(struct rondo_carrier *c, uint32_t proces
   return NULL;
 }
 
-static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *address,
-                       size_t bytes) {
+static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *address, size_t bytes,
+                       uint32_t endpoints) {
   struct sockaddr_storage to;
   struct ports theirs;
   if (!endpoints_grow(c, process))
@@ -408,14 +408,16 @@ static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *ad
     c->events->broken(c->arg, process, "its " SEGMENT_VARIABLE " differs from the one here");
     return RONDO_ERR_PEER;
   }
-  for (uint32_t i = 0; i < c->endpoints; i++) {
+  struct endpoint **outgoing = &c->outgoing[(size_t)process * ENDPOINTS];
+  for (uint32_t i = 0; i < endpoints; i++) {
+    if (outgoing[i])
+      continue;
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
         .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
         .sockaddr = {(const struct sockaddr *)&to, (socklen_t)(bytes - sizeof theirs)}};
-    struct endpoint *endpoint = endpoint_create(c, process, &params);
-    c->outgoing[process * c->endpoints + i] = endpoint;
-    if (!endpoint)
+    outgoing[i] = endpoint_create(c, process, &params);
+    if (!outgoing[i])
       return RONDO_ERR_PEER;
   }
   return RONDO_SUCCESS;
@@ -477,8 +479,7 @@ static void endpoint_close(struct rondo_carrier *c, struct endpoint *endpoint) {
 
 // The struct stays, because UCX may still report errors of the endpoint.
 static void ucx_disconnect(struct rondo_carrier *c, uint32_t process) {
-  for (uint32_t i = process * c->endpoints; i < c->endpoint_count && i / c->endpoints == process;
-       i++) {
+  for (uint32_t i = process * ENDPOINTS; i < c->endpoint_count && i / ENDPOINTS == process; i++) {
     if (c->outgoing[i])
       endpoint_close(c, c->outgoing[i]);
     if (c->answering[i])
@@ -724,7 +725,6 @@ static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carr
   c->events = config->events;
   c->arg = config->arg;
   c->process = config->process;
-  c->endpoints = config->endpoints;
   c->worker_fd = -1;
   c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ucs_status_t status = c->wake_fd >= 0 ? worker_open(c, config->address) : UCS_ERR_IO_ERROR;

@@ -6,7 +6,7 @@ import ctypes
 import weakref
 from ctypes import byref
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, TypedDict
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, TypedDict
 
 from . import _native
 from ._buffers import Counts, Parts, Shape
@@ -528,13 +528,18 @@ class Context:
         ranks = (ctypes.c_uint32 * self.rank_count)()
         rates = (ctypes.c_uint64 * self.rank_count**2)()
         native = _native.Links(ctypes.sizeof(_native.Links), _native.LINKS_VERSION, len(ranks))
-        native.ranks, native.rates = ranks, rates
+        endpoints = (ctypes.c_uint32 * self.rank_count**2)()
+        native.ranks, native.rates, native.endpoints = ranks, rates, endpoints
         state, why = self._state.check_open("measure_links"), _native.reason_buffer()
         status = lib.rondo_links_measure(state.handle, byref(native), nanoseconds(timeout), why)
         check_reason(status, "measure_links", why)
         count = native.count
-        rows = [list(rates[i * count : (i + 1) * count]) for i in range(count)]
-        return Links(list(ranks[:count]), rows, native.ring_rate, native.plain_ring_rate)
+
+        def rows(matrix: Any) -> List[List[int]]:
+            return [list(matrix[i * count : (i + 1) * count]) for i in range(count)]
+
+        rings = native.ring_rate, native.plain_ring_rate
+        return Links(list(ranks[:count]), rows(rates), rows(endpoints), *rings)
 
     def _vote(
         self, call: Any, name: str, ballot: Tuple[Any, Any], timeout: float

@@ -23,7 +23,7 @@ COMM_CONFIG_VERSION = 1
 COLLECTIVE_COUNTERS_VERSION = 1
 REASON_BYTES = 512
 STATE_VERSION = 1
-LINKS_VERSION = 1
+LINKS_VERSION = 2
 ALL_PENDING = 2**32 - 1
 
 
@@ -178,6 +178,7 @@ class Links(ctypes.Structure):
         *fields_of(c_uint32, "version", "capacity"),
         ("ranks", POINTER(c_uint32)),
         ("rates", POINTER(c_uint64)),
+        ("endpoints", POINTER(c_uint32)),
         *fields_of(c_uint32, "count", "reserved"),
         *fields_of(c_uint64, "ring_rate", "plain_ring_rate"),
     ]

@@ -121,11 +121,13 @@ class Links:
 
     ``ranks`` are in the order of the ring whose slowest link is fastest: ``ring_rate``.
     ``plain_ring_rate`` is that of the order of numbers. ``rates[i][j]`` is the rate from
-    ``ranks[i]`` to ``ranks[j]``, 0 for ``i == j``.
+    ``ranks[i]`` to ``ranks[j]``, 0 for ``i == j``. ``endpoints[i][j]`` is the number of connections
+    over which these data go from now on, 0 if not over the network.
     """
 
     ranks: List[int]
     rates: List[List[int]]
+    endpoints: List[List[int]]
     ring_rate: int
     plain_ring_rate: int
 
