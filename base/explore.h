@@ -44,29 +44,32 @@ enum rondo_fault {
   RONDO_FAULT_OWED_IGNORED,         // connectors are reused while a peer may still write to them
   RONDO_FAULT_FAILURE_UNTOLD, // a member that closes its gate does not tell the others of the group
   RONDO_FAULT_EVEN_FORGOTTEN, // one process forgets how often an id was used, and others do not
-  RONDO_FAULT_LAST_PEER_ALONE,  // a run ends when one of the peers that read its buffers is done
-  RONDO_FAULT_JOURNAL_UNREAD,   // calls of communicators are recorded, and not compared
-  RONDO_FAULT_JOURNAL_SKIPS,    // a rank that is ahead overwrites calls that were not compared
-  RONDO_FAULT_COMM_FAILS_ALONE, // a failed communicator does not tell its collectives
-  RONDO_FAULT_EVICTS_IDLE,      // a cache evicts by what has ended
-  RONDO_FAULT_EMPTY_UNTOLD,     // an empty part of an all-to-all-v sends no slot
-  RONDO_FAULT_COUNTS_UNCHECKED, // a part of another size than expected is taken
-  RONDO_FAULT_PARTS_KEPT,       // a run of an all-to-all-v has the parts of the run before
-  RONDO_FAULT_CLOSE_UNCOUNTED,  // a link is closed before all that was sent has arrived
-  RONDO_FAULT_MIRROR_EARLY,     // a slot is reused while the proxy sends from it
-  RONDO_FAULT_LOSS_UNTOLD,      // a lost process is taken for one that has left
-  RONDO_FAULT_LINK_SET_ASLEEP,  // sleeping links are not woken by a run
-  RONDO_FAULT_CACHE_LOOSE,      // a call takes a registration with another root
-  RONDO_FAULT_JOURNAL_UNSENT,   // calls are not sent to processes without shared memory
-  RONDO_FAULT_WAIT_STALE,       // a collective seems to wait for what its last run waited for
-  RONDO_FAULT_LOOK_FROM_FRONT,  // a look round begins at the front of the task queue
-  RONDO_FAULT_SPINS_IN_VAIN,    // a stuck collective spends its budget while another is ready
-  RONDO_FAULT_FLAG_LOST,        // a peer that has moved does not set the ready flag
-  RONDO_FAULT_FLAG_BEFORE_DATA, // the ready flag is set before the data is visible
-  RONDO_FAULT_FLAG_OF_OTHER,    // a connector has the ready flag of another collective
-  RONDO_FAULT_CQE_HALF_READ,    // a completion is taken when only its first half is visible
-  RONDO_FAULT_OFFERS_UNCHECKED, // connectors are bound though their rank has registered otherwise
-  RONDO_FAULT_LENT_EARLY,       // memory for payload is taken back while a run is outstanding
+  RONDO_FAULT_LAST_PEER_ALONE,    // a run ends when one of the peers that read its buffers is done
+  RONDO_FAULT_JOURNAL_UNREAD,     // calls of communicators are recorded, and not compared
+  RONDO_FAULT_JOURNAL_SKIPS,      // a rank that is ahead overwrites calls that were not compared
+  RONDO_FAULT_COMM_FAILS_ALONE,   // a failed communicator does not tell its collectives
+  RONDO_FAULT_EVICTS_IDLE,        // a cache evicts by what has ended
+  RONDO_FAULT_EMPTY_UNTOLD,       // an empty part of an all-to-all-v sends no slot
+  RONDO_FAULT_COUNTS_UNCHECKED,   // a part of another size than expected is taken
+  RONDO_FAULT_PARTS_KEPT,         // a run of an all-to-all-v has the parts of the run before
+  RONDO_FAULT_CLOSE_UNCOUNTED,    // a link is closed before all that was sent has arrived
+  RONDO_FAULT_MIRROR_EARLY,       // a slot is reused while the proxy sends from it
+  RONDO_FAULT_LOSS_UNTOLD,        // a lost process is taken for one that has left
+  RONDO_FAULT_LINK_SET_ASLEEP,    // sleeping links are not woken by a run
+  RONDO_FAULT_CACHE_LOOSE,        // a call takes a registration with another root
+  RONDO_FAULT_JOURNAL_UNSENT,     // calls are not sent to processes without shared memory
+  RONDO_FAULT_WAIT_STALE,         // a collective seems to wait for what its last run waited for
+  RONDO_FAULT_LOOK_FROM_FRONT,    // a look round begins at the front of the task queue
+  RONDO_FAULT_SPINS_IN_VAIN,      // a stuck collective spends its budget while another is ready
+  RONDO_FAULT_FLAG_LOST,          // a peer that has moved does not set the ready flag
+  RONDO_FAULT_FLAG_BEFORE_DATA,   // the ready flag is set before the data is visible
+  RONDO_FAULT_FLAG_OF_OTHER,      // a connector has the ready flag of another collective
+  RONDO_FAULT_CQE_HALF_READ,      // a completion is taken when only its first half is visible
+  RONDO_FAULT_PACKETS_UNNUMBERED, // the packets of a slot have the same mark in each lap
+  RONDO_FAULT_PACKETS_HALF_READ,  // a packet is taken when only its first half is visible
+  RONDO_FAULT_PACKETS_EARLY,      // packets are added up before all of their message have come
+  RONDO_FAULT_OFFERS_UNCHECKED,   // connectors are bound though their rank has registered otherwise
+  RONDO_FAULT_LENT_EARLY,         // memory for payload is taken back while a run is outstanding
   // Of a device's mirror (daemon/core/mirror_core.h).
   RONDO_FAULT_EXIT_NOT_MIRRORED, // the exit word is not copied
   RONDO_FAULT_GATE_NOT_MIRRORED, // gates are not copied

@@ -12,6 +12,15 @@
 // Or the slot holds a reference: the address of memory that the producer does not change until the
 // slot is consumed.
 //
+// A message may also be *packets*, in the slot's payload memory, if the plan of the collective says
+// that no slot is written again before the producer knows, from what it has received, that the
+// consumer has taken the message before (docs/algorithms.md). A packet is two stores of 8 bytes;
+// each has 4 bytes of the payload and the mark of the slot. So the data needs no fence, and the
+// slot no mark of its own and no credit:
+//
+//    producer: write the packets -> publish_packets
+//    consumer: try_peek_packets -> take them, once all have the mark -> consume_packets
+//
 // The two sides may be different processes, which map the connector at different addresses. So it
 // holds no addresses, except those whose comment says to which side they belong. Payload memory is
 // given by its distance from the connector. A reference is an address of the producer; the consumer
@@ -25,6 +34,7 @@
 //   C1 publish (release mark)      pairs with C2 try_peek (acquire mark): the payload is visible.
 //   C3 consume (release consumed)  pairs with C4 try_reserve (acquire consumed): the slot is free.
 //   C5/C6 guard a reference against the end of its producer's run: see below.
+//   C11 a packet's store pairs with C12, its load: what they store and load is all that they order.
 //   C9 set_flag (release flag) pairs with C10, the exchange in rondo_block_take_flags: the other
 //   side's block looks at the collective again.
 #ifndef RONDO_QUEUES_CONNECTOR_CORE_H
@@ -90,7 +100,8 @@ struct rondo_connector {
   uint32_t reads_private; // the consumer can read each buffer that the producer can
   uint32_t first_sequence;
   uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
-  uint8_t constant_line[RONDO_LINE_BYTES - 100];
+  uint32_t has_packets;                  // 1: messages that may be packets are
+  uint8_t constant_line[RONDO_LINE_BYTES - 104];
 };
 static_assert(sizeof(struct rondo_connector) == 2 * RONDO_LINE_BYTES, "shared layout");
 static_assert(offsetof(struct rondo_connector, reference_begin) == RONDO_LINE_BYTES + 64,
@@ -105,7 +116,8 @@ struct rondo_endpoint {
   uint32_t seen;      // producer: the `consumed` that it saw last
   // Copies of the connector's constants, set by open.
   uint16_t slot_count;
-  uint16_t reads_private; // producer
+  uint8_t reads_private; // producer
+  uint8_t has_packets;
   uint32_t slot_bytes;
   uint32_t payload;         // distance from the connector
   uint32_t reference_bytes; // producer
@@ -130,6 +142,11 @@ RONDO_FN struct rondo_slot *rondo_connector_slot(struct rondo_connector *c, uint
   return &slots[sequence & (c->slot_count - 1)];
 }
 
+// Half a packet: 4 bytes of the payload, the first ones in the low byte, and the mark.
+RONDO_FN uint64_t rondo_packet_half(uint32_t data, uint32_t mark) {
+  return (uint64_t)mark << 32 | data;
+}
+
 // Prepares a connector before either side sees it, for two sides in one process. `c->payload`,
 // slot_count, slot_bytes, reference_bytes, reads_private and ranks are set by the caller; the first
 // slot will have the number `first_sequence` (0, except in tests of the wrap).
@@ -144,10 +161,25 @@ RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_seq
   c->first_sequence = first_sequence;
   c->producer_ready = c->consumer_ready = 0;
   c->producer_flag = c->consumer_flag = 0;
+  c->has_packets = 0;
   for (uint32_t i = 0; i < c->slot_count; i++) {
     uint32_t sequence = first_sequence + i;
     // The mark of the lap before: never the one that the consumer expects first.
     rondo_connector_slot(c, sequence)->mark = sequence + 1 - c->slot_count;
+  }
+}
+
+// Makes the messages of a connector packets, where the plan says so. After init, in the same place
+// or in a copy: its payload memory, which is at its distance from `c`, gets the marks of the lap
+// before. What the memory held before could be taken for packets.
+RONDO_FN void rondo_connector_init_packets(struct rondo_connector *c) {
+  c->has_packets = 1;
+  for (uint32_t i = 0; i < c->slot_count; i++) {
+    uint32_t sequence = c->first_sequence + i;
+    uint64_t at = c->payload + (uint64_t)(sequence & (c->slot_count - 1)) * c->slot_bytes;
+    uint64_t *halves = (uint64_t *)(uintptr_t)((uint64_t)(uintptr_t)c + at);
+    for (uint32_t k = 0; k < c->slot_bytes / sizeof *halves; k++)
+      halves[k] = rondo_packet_half(0, sequence + 1 - c->slot_count);
   }
 }
 
@@ -173,7 +205,8 @@ RONDO_FN uint64_t rondo_connector_flag_at(const struct rondo_connector *c, uint6
 RONDO_FN void rondo_endpoint_open_send(struct rondo_endpoint *e) {
   const struct rondo_connector *c = rondo_endpoint_connector(e);
   e->slot_count = (uint16_t)c->slot_count;
-  e->reads_private = (uint16_t)c->reads_private;
+  e->reads_private = (uint8_t)c->reads_private;
+  e->has_packets = (uint8_t)c->has_packets;
   e->slot_bytes = c->slot_bytes;
   e->payload = (uint32_t)c->payload;
   e->reference_bytes = c->reference_bytes;
@@ -187,6 +220,7 @@ RONDO_FN void rondo_endpoint_open_send(struct rondo_endpoint *e) {
 RONDO_FN void rondo_endpoint_open_recv(struct rondo_endpoint *e) {
   const struct rondo_connector *c = rondo_endpoint_connector(e);
   e->slot_count = (uint16_t)c->slot_count;
+  e->has_packets = (uint8_t)c->has_packets;
   e->slot_bytes = c->slot_bytes;
   e->payload = (uint32_t)c->payload;
   e->ready = c->producer_ready;
@@ -288,6 +322,36 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
     rondo_connector_set_flag(e->flag);
   rondo_connector_set_ready(e->ready);
 }
+
+// The packets of this side's current slot: where they are, and the mark that all of them have.
+struct rondo_packets {
+  uint64_t at;
+  uint32_t mark;
+};
+
+RONDO_FN struct rondo_packets rondo_connector_packets(const struct rondo_endpoint *e) {
+  uint32_t slot = e->sequence & (e->slot_count - 1u);
+  struct rondo_packets p = {e->connector + e->payload + (uint64_t)slot * e->slot_bytes,
+                            RONDO_FAULT(PACKETS_UNNUMBERED) ? slot + 1 : e->sequence + 1};
+  return p;
+}
+
+// Producer: goes on after it has written packets.
+RONDO_FN void rondo_connector_publish_packets(struct rondo_endpoint *e) {
+  e->sequence++;
+  rondo_connector_set_flag(e->flag);
+  rondo_connector_set_ready(e->ready);
+}
+
+// Consumer: true if the first half packet of the next message has come. The others may be on their
+// way, so this is a hint that it is worth while to look at all.
+RONDO_FN bool rondo_connector_try_peek_packets(const struct rondo_endpoint *e) {
+  const struct rondo_packets p = rondo_connector_packets(e);
+  return rondo_load_relaxed_u64((const uint64_t *)(uintptr_t)p.at) >> 32 == p.mark; // C12
+}
+
+// Consumer: goes on after it has taken packets. The producer waits for nothing.
+RONDO_FN void rondo_connector_consume_packets(struct rondo_endpoint *e) { e->sequence++; }
 
 // Consumer: the next slot, or null if it has not been published.
 RONDO_FN const struct rondo_slot *rondo_connector_try_peek(const struct rondo_endpoint *e) {

@@ -12,9 +12,11 @@
 #define RONDO_DAEMON_CORE_MOVE_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/platform.h"
+#include "queues/connector_core.h"
 
 // A public reduction as the kernels compute it for one collective. An average is a sum with a
 // factor before it (floating types) or a division after it (integers).
@@ -72,5 +74,18 @@ RONDO_DRIVER_FN void rondo_move_quantise(const struct rondo_reduction *r, int qu
 // dst[i] = value i of `packed`.
 RONDO_DRIVER_FN void rondo_move_dequantise(int quantisation, void *dst, const void *packed,
                                            uint64_t count);
+
+// Messages of packets (queues/connector_core.h), whose elements are r->dtype.
+
+// Writes scaled(local[i]) as packets.
+RONDO_DRIVER_FN void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to,
+                                     const void *local, uint64_t count);
+
+// Looks whether the packets have come, a bounded number of times. If all have, dst[i] = their
+// element i or, if `local` is not null, that base scaled(local[i]), divided if `final` and
+// r->divide are set. Returns false if some have not come; then nothing has changed.
+RONDO_DRIVER_FN bool rondo_move_unpack(const struct rondo_reduction *r, void *dst,
+                                       struct rondo_packets from, const void *local, uint64_t count,
+                                       int final);
 
 #endif // RONDO_DAEMON_CORE_MOVE_H

@@ -20,9 +20,9 @@
 #include <stdint.h>
 
 #include "base/platform.h"
-#include "daemon/core/convert_core.h"
 #include "daemon/core/move.h"
 #include "daemon/core/quantise_core.h"
+#include "daemon/cuda/cuda_element_core.h"
 #include "daemon/plan/geometry_core.h"
 #include <rondo/types.h>
 
@@ -35,13 +35,17 @@ struct rondo_vector {
 };
 static_assert(sizeof(struct rondo_vector) == RONDO_VECTOR_BYTES, "shared layout");
 
-// Provided by the driver: one load and one store of 16 aligned bytes of global memory, and the
+struct rondo_packet {
+  uint64_t half[2];
+};
+
+// Provided by the driver: one load and one store of 16 aligned bytes of global memory; the same of
+// a packet, whose halves are whole, each on its own, while another device accesses it; and the
 // conversions that processors have instructions for.
 RONDO_FN struct rondo_vector rondo_vector_load(uint64_t address);
 RONDO_FN void rondo_vector_store(uint64_t address, struct rondo_vector v);
-RONDO_FN float rondo_mover_widen_float16(uint16_t code);
-RONDO_FN uint16_t rondo_mover_narrow_float16(float value);
-RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value);
+RONDO_FN struct rondo_packet rondo_packet_load(uint64_t address);
+RONDO_FN void rondo_packet_store(uint64_t address, struct rondo_packet p);
 
 enum rondo_mover_kind {
   RONDO_MOVER_END = 0,    // the movers leave
@@ -52,17 +56,11 @@ enum rondo_mover_kind {
   // `count` elements of `local`, with those of the message `incoming`, to the message `dst`; and
   // what that stands for to `second`
   RONDO_MOVER_QUANTISE = 5,
-  RONDO_MOVER_DEQUANTISE = 6 // `count` elements of the message `local`
-};
-
-struct rondo_mover_op {
-  uint64_t factor;
-  uint32_t divisor;
-  uint8_t dtype, base;   // as in struct rondo_reduction
-  uint8_t scale, divide; // 1: multiply before the reduction; divide after it
-  uint8_t reduces;       // 0: `incoming` is not read
-  uint8_t quantisation;  // enum rondo_quantisation
-  uint8_t reserved[6];
+  RONDO_MOVER_DEQUANTISE = 6, // `count` elements of the message `local`
+  RONDO_MOVER_PACK = 7,       // scaled elements of `local` to the packets at `dst`
+  // `incoming`, packets, with elements of `local`, if the op reduces, else alone. Not before
+  // rondo_mover_look has found all packets of all movers.
+  RONDO_MOVER_UNPACK = 8
 };
 
 struct rondo_mover_command {
@@ -71,121 +69,9 @@ struct rondo_mover_command {
   uint64_t count; // elements, or bytes of a copy
   struct rondo_mover_op op;
   uint32_t kind; // enum rondo_mover_kind
-  uint32_t reserved;
+  uint32_t mark; // of packets
 };
 static_assert(sizeof(struct rondo_mover_command) == 72, "shared layout");
-
-// -------------------------------------------------------------- one element --
-// Elements are passed as their codes, in the low bits.
-
-#define RONDO_ELEMENT_INTEGERS(tag, S, U, D, divide_in)                                            \
-  RONDO_FN uint64_t rondo_element_scale_##tag(uint64_t l, uint64_t factor) {                       \
-    return (U)((U)l * (U)factor);                                                                  \
-  }                                                                                                \
-  RONDO_FN uint64_t rondo_element_reduce_##tag(uint32_t base, uint64_t n, uint64_t l) {            \
-    const S ns = (S)n;                                                                             \
-    const S ls = (S)l;                                                                             \
-    if (base == RONDO_REDUCE_SUM)                                                                  \
-      return (U)((U)n + (U)l);                                                                     \
-    if (base == RONDO_REDUCE_PROD)                                                                 \
-      return (U)((U)n * (U)l);                                                                     \
-    if (base == RONDO_REDUCE_MAX)                                                                  \
-      return (U)(ns > ls ? ns : ls);                                                               \
-    return (U)(ns < ls ? ns : ls);                                                                 \
-  }                                                                                                \
-  RONDO_FN uint64_t rondo_element_divide_##tag(uint64_t x, uint32_t divisor) {                     \
-    return (U)(S)(D)((divide_in)(S)x / (divide_in)divisor);                                        \
-  }
-
-// Floating-point division is exact here, and faster: see daemon/host/move_kernels.h.
-RONDO_ELEMENT_INTEGERS(i8, int8_t, uint8_t, int32_t, float)
-RONDO_ELEMENT_INTEGERS(u8, uint8_t, uint8_t, int32_t, float)
-RONDO_ELEMENT_INTEGERS(i32, int32_t, uint32_t, int64_t, double)
-RONDO_ELEMENT_INTEGERS(u32, uint32_t, uint32_t, int64_t, double)
-RONDO_ELEMENT_INTEGERS(i64, int64_t, uint64_t, int64_t, int64_t)
-RONDO_ELEMENT_INTEGERS(u64, uint64_t, uint64_t, uint64_t, uint64_t)
-
-// `of` makes a T from a code, `to` a code from a T, with the one NaN.
-#define RONDO_ELEMENT_FLOATS(tag, T, of, to, factor_of)                                            \
-  RONDO_FN uint64_t rondo_element_scale_##tag(uint64_t l, uint64_t factor) {                       \
-    return to(of(l) * factor_of(factor));                                                          \
-  }                                                                                                \
-  RONDO_FN uint64_t rondo_element_reduce_##tag(uint32_t base, uint64_t n, uint64_t l) {            \
-    const T ns = of(n);                                                                            \
-    const T ls = of(l);                                                                            \
-    if (base == RONDO_REDUCE_SUM)                                                                  \
-      return to(ns + ls);                                                                          \
-    if (base == RONDO_REDUCE_PROD)                                                                 \
-      return to(ns * ls);                                                                          \
-    return to(base == RONDO_REDUCE_MAX ? rondo_##T##_max(ns, ls) : rondo_##T##_min(ns, ls));       \
-  }                                                                                                \
-  RONDO_FN uint64_t rondo_element_divide_##tag(uint64_t x, uint32_t divisor) {                     \
-    (void)divisor;                                                                                 \
-    return x;                                                                                      \
-  }
-
-#define RONDO_FACTOR_FLOAT(bits) rondo_float_of_bits((uint32_t)(bits))
-#define RONDO_OF_F16(code) rondo_mover_widen_float16((uint16_t)(code))
-#define RONDO_OF_F32(code) rondo_float_of_bits((uint32_t)(code))
-#define RONDO_TO_F32(value) rondo_float_bits(rondo_float_settle(value))
-#define RONDO_TO_F64(value) rondo_double_bits(rondo_double_settle(value))
-#define RONDO_OF_BF16(code) rondo_float_of_bfloat16((uint16_t)(code))
-#define RONDO_OF_E4M3(code) rondo_float_of_float8_e4m3((uint8_t)(code))
-#define RONDO_OF_E5M2(code) rondo_float_of_float8_e5m2((uint8_t)(code))
-
-RONDO_ELEMENT_FLOATS(f16, float, RONDO_OF_F16, rondo_mover_narrow_float16, RONDO_FACTOR_FLOAT)
-RONDO_ELEMENT_FLOATS(f32, float, RONDO_OF_F32, RONDO_TO_F32, RONDO_FACTOR_FLOAT)
-RONDO_ELEMENT_FLOATS(f64, double, rondo_double_of_bits, RONDO_TO_F64, rondo_double_of_bits)
-RONDO_ELEMENT_FLOATS(bf16, float, RONDO_OF_BF16, rondo_mover_narrow_bfloat16, RONDO_FACTOR_FLOAT)
-RONDO_ELEMENT_FLOATS(e4m3, float, RONDO_OF_E4M3, rondo_float8_e4m3_of_float, RONDO_FACTOR_FLOAT)
-RONDO_ELEMENT_FLOATS(e5m2, float, RONDO_OF_E5M2, rondo_float8_e5m2_of_float, RONDO_FACTOR_FLOAT)
-
-// Bytes of an element. `dtype` is enum rondo_dtype; a table would lie in memory.
-RONDO_FN uint32_t rondo_element_bytes(uint32_t dtype) {
-  if (dtype == RONDO_INT64 || dtype == RONDO_UINT64 || dtype == RONDO_FLOAT64)
-    return 8;
-  if (dtype == RONDO_INT32 || dtype == RONDO_UINT32 || dtype == RONDO_FLOAT32)
-    return 4;
-  return dtype == RONDO_FLOAT16 || dtype == RONDO_BFLOAT16 ? 2 : 1;
-}
-
-// The types: X(enum rondo_dtype, tag of the functions above).
-#define RONDO_ELEMENT_TYPES(X)                                                                     \
-  X(RONDO_INT8, i8)                                                                                \
-  X(RONDO_UINT8, u8)                                                                               \
-  X(RONDO_INT32, i32)                                                                              \
-  X(RONDO_UINT32, u32)                                                                             \
-  X(RONDO_INT64, i64)                                                                              \
-  X(RONDO_UINT64, u64)                                                                             \
-  X(RONDO_FLOAT16, f16)                                                                            \
-  X(RONDO_FLOAT32, f32)                                                                            \
-  X(RONDO_FLOAT64, f64)                                                                            \
-  X(RONDO_BFLOAT16, bf16)                                                                          \
-  X(RONDO_FLOAT8_E4M3, e4m3)                                                                       \
-  X(RONDO_FLOAT8_E5M2, e5m2)
-
-// The whole operation, in its order.
-#define RONDO_ELEMENT_COMPUTE(dtype, tag)                                                          \
-  RONDO_FN uint64_t rondo_element_compute_##tag(const struct rondo_mover_op *op, uint64_t n,       \
-                                                uint64_t l) {                                      \
-    uint64_t x = op->scale ? rondo_element_scale_##tag(l, op->factor) : l;                         \
-    x = op->reduces ? rondo_element_reduce_##tag(op->base, n, x) : x;                              \
-    return op->divide ? rondo_element_divide_##tag(x, op->divisor) : x;                            \
-  }
-RONDO_ELEMENT_TYPES(RONDO_ELEMENT_COMPUTE)
-
-// The result for one element.
-RONDO_FN uint64_t rondo_element_compute(const struct rondo_mover_op *op, uint64_t n, uint64_t l) {
-  switch (op->dtype) {
-#define RONDO_COMPUTE_CASE(dtype, tag)                                                             \
-  case dtype:                                                                                      \
-    return rondo_element_compute_##tag(op, n, l);
-    RONDO_ELEMENT_TYPES(RONDO_COMPUTE_CASE)
-#undef RONDO_COMPUTE_CASE
-  default:
-    return rondo_element_compute_e5m2(op, n, l);
-  }
-}
 
 // ----------------------------------------------------------------- vectors --
 
@@ -396,17 +282,111 @@ RONDO_FN void rondo_mover_reduce_fast(struct rondo_threads t, const struct rondo
                                          rondo_vector_load(m->local + at)));
 }
 
-// Any operation on vectors of any alignment; only the type is a compile-time constant.
+// Two packets hold a vector. A thread that has looked at packets is the one that takes them.
+
+RONDO_FN struct rondo_vector rondo_packets_vector(uint64_t address) {
+  const struct rondo_packet a = rondo_packet_load(address);            // C12
+  const struct rondo_packet b = rondo_packet_load(address + sizeof a); // C12
+  struct rondo_vector v = {
+      {(uint32_t)a.half[0], (uint32_t)a.half[1], (uint32_t)b.half[0], (uint32_t)b.half[1]}};
+  return v;
+}
+
+RONDO_FN void rondo_packets_put(uint64_t address, struct rondo_vector v, uint32_t mark) {
+  RONDO_UNROLL for (uint32_t i = 0; i < 2; i++) {
+    struct rondo_packet p = {
+        {rondo_packet_half(v.word[2 * i], mark), rondo_packet_half(v.word[2 * i + 1], mark)}};
+    rondo_packet_store(address + i * sizeof p, p); // C11
+  }
+}
+
+RONDO_FN bool rondo_packets_have_come(uint64_t address, uint32_t mark) {
+  const struct rondo_packet a = rondo_packet_load(address);            // C12
+  const struct rondo_packet b = rondo_packet_load(address + sizeof a); // C12
+  const bool first = a.half[0] >> 32 == mark && b.half[0] >> 32 == mark;
+  return first &&
+         ((a.half[1] >> 32 == mark && b.half[1] >> 32 == mark) || RONDO_FAULT(PACKETS_HALF_READ));
+}
+
+// Up to 16 bytes at any address; what is beyond `bytes` is 0.
+RONDO_FN struct rondo_vector rondo_bytes_load(uint64_t address, uint64_t bytes) {
+  struct rondo_vector v = {{0, 0, 0, 0}};
+  if (bytes >= RONDO_VECTOR_BYTES && address % RONDO_VECTOR_BYTES == 0)
+    return rondo_vector_load(address);
+  RONDO_UNROLL for (uint32_t i = 0; i < RONDO_VECTOR_BYTES; i++) {
+    if (i < bytes)
+      v.word[i / 4] |= (uint32_t) * (const uint8_t *)(uintptr_t)(address + i) << i % 4 * 8;
+  }
+  return v;
+}
+
+RONDO_FN void rondo_bytes_store(uint64_t address, uint64_t bytes, struct rondo_vector v) {
+  if (bytes >= RONDO_VECTOR_BYTES && address % RONDO_VECTOR_BYTES == 0) {
+    rondo_vector_store(address, v);
+    return;
+  }
+  RONDO_UNROLL for (uint32_t i = 0; i < RONDO_VECTOR_BYTES; i++) {
+    if (i < bytes)
+      *(uint8_t *)(uintptr_t)(address + i) = (uint8_t)(v.word[i / 4] >> i % 4 * 8);
+  }
+}
+
+RONDO_FN bool rondo_mover_has_packets(const struct rondo_mover_command *m) {
+  return m->kind == RONDO_MOVER_PACK || m->kind == RONDO_MOVER_UNPACK;
+}
+
+RONDO_FN struct rondo_vector rondo_mover_local(const struct rondo_mover_command *m, uint64_t at,
+                                               uint64_t end) {
+  if (m->kind == RONDO_MOVER_UNPACK && !m->op.reduces)
+    return rondo_packets_vector(m->incoming + 2 * at);
+  return rondo_mover_has_packets(m) ? rondo_bytes_load(m->local + at, end - at)
+                                    : rondo_vector_load_any(m->local + at);
+}
+
+RONDO_FN struct rondo_vector rondo_mover_incoming(const struct rondo_mover_command *m,
+                                                  uint64_t at) {
+  return m->kind == RONDO_MOVER_UNPACK ? rondo_packets_vector(m->incoming + 2 * at)
+                                       : rondo_vector_load_any(m->incoming + at);
+}
+
+RONDO_FN void rondo_mover_put_any(const struct rondo_mover_command *m, uint64_t at, uint64_t end,
+                                  struct rondo_vector v) {
+  if (m->kind == RONDO_MOVER_PACK)
+    rondo_packets_put(m->dst + 2 * at, v, m->mark);
+  else if (m->kind == RONDO_MOVER_UNPACK)
+    rondo_bytes_store(m->dst + at, end - at, v);
+  else
+    rondo_mover_put(m, at, v);
+}
+
+// The result for a vector. Only the type is a compile-time constant.
+RONDO_FN struct rondo_vector rondo_vector_compute_any(const struct rondo_mover_op *op,
+                                                      struct rondo_vector n,
+                                                      struct rondo_vector l) {
+  struct rondo_mover_op typed = *op;
+  switch (op->dtype) {
+#define RONDO_ANY_CASE(value, tag)                                                                 \
+  case value:                                                                                      \
+    typed.dtype = value;                                                                           \
+    return rondo_vector_compute(&typed, n, l);
+    RONDO_ELEMENT_TYPES(RONDO_ANY_CASE)
+#undef RONDO_ANY_CASE
+  default:
+    return l;
+  }
+}
+
+// Any operation on vectors of any alignment, and on packets. One loop for all types: the code for
+// each way to load and store is long.
 RONDO_FN void rondo_mover_any(struct rondo_threads t, const struct rondo_mover_command *m,
-                              const struct rondo_mover_split *s, uint32_t dtype) {
-  struct rondo_mover_op op = m->op;
-  op.dtype = (uint8_t)dtype;
+                              const struct rondo_mover_split *s) {
   const uint64_t step = (uint64_t)t.size * RONDO_VECTOR_BYTES;
   const uint64_t end = s->begin + s->count * RONDO_VECTOR_BYTES;
+  const uint64_t bytes = m->count * rondo_element_bytes(m->op.dtype);
   for (uint64_t at = s->begin + (uint64_t)t.rank * RONDO_VECTOR_BYTES; at < end; at += step) {
-    struct rondo_vector l = rondo_vector_load_any(m->local + at);
-    struct rondo_vector n = op.reduces ? rondo_vector_load_any(m->incoming + at) : l;
-    rondo_mover_put(m, at, rondo_vector_compute(&op, n, l));
+    struct rondo_vector l = rondo_mover_local(m, at, bytes);
+    struct rondo_vector n = m->op.reduces ? rondo_mover_incoming(m, at) : l;
+    rondo_mover_put_any(m, at, bytes, rondo_vector_compute_any(&m->op, n, l));
   }
 }
 
@@ -478,28 +458,25 @@ RONDO_FN void rondo_mover_reduce_vectors(struct rondo_threads t,
 
 #undef RONDO_FAST_CASE
 
-RONDO_FN void rondo_mover_any_vectors(struct rondo_threads t, const struct rondo_mover_command *m,
-                                      const struct rondo_mover_split *s) {
-  switch (m->op.dtype) {
-#define RONDO_ANY_CASE(dtype, tag)                                                                 \
-  case dtype:                                                                                      \
-    rondo_mover_any(t, m, s, dtype);                                                               \
-    break;
-    RONDO_ELEMENT_TYPES(RONDO_ANY_CASE)
-#undef RONDO_ANY_CASE
-  default:
-    break;
-  }
+// The vectors of a message are those of its packets, not of the destination's alignment.
+RONDO_FN struct rondo_mover_split rondo_mover_split_packets(const struct rondo_mover_command *m) {
+  const uint64_t bytes = m->count * rondo_element_bytes(m->op.dtype);
+  struct rondo_mover_split s = {0, rondo_packets_bytes(bytes) / RONDO_PACKETS_BYTES, 0};
+  return s;
 }
 
+// The one caller of rondo_mover_any, which is inlined.
 RONDO_FN void rondo_mover_reduce(struct rondo_threads t, const struct rondo_mover_command *m) {
   const uint32_t element = rondo_element_bytes(m->op.dtype);
-  const struct rondo_mover_split s = rondo_mover_split_of(m, element);
-  if (!s.shifted && rondo_mover_is_fast(&m->op))
+  const bool has_packets = rondo_mover_has_packets(m);
+  const struct rondo_mover_split s =
+      has_packets ? rondo_mover_split_packets(m) : rondo_mover_split_of(m, element);
+  if (!has_packets && !s.shifted && rondo_mover_is_fast(&m->op))
     rondo_mover_reduce_vectors(t, m, &s);
   else
-    rondo_mover_any_vectors(t, m, &s);
-  rondo_mover_edges(t, m, &s, element);
+    rondo_mover_any(t, m, &s);
+  if (!has_packets)
+    rondo_mover_edges(t, m, &s, element);
 }
 
 RONDO_FN void rondo_mover_copy(struct rondo_threads t, const struct rondo_mover_command *m) {
@@ -590,6 +567,22 @@ RONDO_FN void rondo_mover_dequantise(struct rondo_threads t, const struct rondo_
   }
 }
 
+// ------------------------------------------------------------------- packets --
+
+// Looks at the packets that this mover will take, up to `looks` times in all where some have not
+// come. Returns true if they have.
+RONDO_FN bool rondo_mover_look(struct rondo_threads t, const struct rondo_mover_command *m,
+                               uint32_t looks) {
+  const struct rondo_mover_split s = rondo_mover_split_packets(m);
+  for (uint64_t i = t.rank; i < s.count; i += t.size) {
+    while (!rondo_packets_have_come(m->incoming + i * RONDO_PACKETS_BYTES, m->mark)) {
+      if (looks-- <= 1)
+        return false;
+    }
+  }
+  return true;
+}
+
 // Copies a block's state between shared memory and its home: both at multiples of 4, mostly of 16.
 RONDO_FN void rondo_mover_state(struct rondo_threads t, const struct rondo_mover_command *m) {
   const uint64_t wide = (m->dst | m->local) % 16 ? 0 : m->count / 16;
@@ -668,6 +661,31 @@ rondo_mover_command_dequantise(int quantisation, void *dst, const void *packed, 
   struct rondo_mover_command m = rondo_mover_command_copy(dst, packed, count);
   m.op.quantisation = (uint8_t)quantisation;
   m.kind = RONDO_MOVER_DEQUANTISE;
+  return m;
+}
+
+RONDO_FN struct rondo_mover_command rondo_mover_command_pack(const struct rondo_reduction *r,
+                                                             struct rondo_packets to,
+                                                             const void *local, uint64_t count) {
+  struct rondo_mover_command m = rondo_mover_command_reduce(r, NULL, local, NULL, count, 0);
+  m.dst = to.at;
+  m.mark = to.mark;
+  m.kind = RONDO_MOVER_PACK;
+  return m;
+}
+
+// The arguments of rondo_move_unpack.
+RONDO_FN struct rondo_mover_command rondo_mover_command_unpack(const struct rondo_reduction *r,
+                                                               void *dst, struct rondo_packets from,
+                                                               const void *local, uint64_t count,
+                                                               int final) {
+  struct rondo_mover_command m = rondo_mover_command_reduce(r, dst, local, NULL, count, final);
+  m.op.reduces = local != NULL;
+  m.op.scale = m.op.scale && local;
+  m.op.divide = m.op.divide && local;
+  m.incoming = from.at;
+  m.mark = from.mark;
+  m.kind = RONDO_MOVER_UNPACK;
   return m;
 }
 

@@ -18,6 +18,8 @@
 #define WARP 32u
 #define COMMAND_BARRIER 1
 #define MIRROR_BARRIER 2
+#define PACKETS_BARRIER 3
+#define PACKETS_LOOKS 8u // of a mover, for a command
 
 // ------------------------------------------------------------ what movers need ---
 
@@ -37,6 +39,23 @@ RONDO_FN void rondo_vector_store(uint64_t address, struct rondo_vector v) {
   uint4 *at = (uint4 *)__cvta_generic_to_global((const void *)address);
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.word[0]), "r"(v.word[1]),
                "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+
+// A volatile access is relaxed, of system scope, and each half is one access of 8 bytes.
+RONDO_FN struct rondo_packet rondo_packet_load(uint64_t address) {
+  struct rondo_packet p;
+  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(p.half[0]), "=l"(p.half[1])
+               : "l"(__cvta_generic_to_global((const void *)address))
+               : "memory");
+  return p;
+}
+
+RONDO_FN void rondo_packet_store(uint64_t address, struct rondo_packet p) {
+  asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(
+                   __cvta_generic_to_global((const void *)address)),
+               "l"(p.half[0]), "l"(p.half[1])
                : "memory");
 }
 
@@ -197,11 +216,41 @@ RONDO_DRIVER_FN void rondo_move_dequantise(int quantisation, void *dst, const vo
   }
 }
 
+static __shared__ uint32_t packets_missing; // 1: a mover has not found all packets of its part
+
+RONDO_DRIVER_FN void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to,
+                                     const void *local, uint64_t count) {
+  command = rondo_mover_command_pack(r, to, local, count);
+  movers_run_command();
+}
+
+RONDO_DRIVER_FN bool rondo_move_unpack(const struct rondo_reduction *r, void *dst,
+                                       struct rondo_packets from, const void *local, uint64_t count,
+                                       int final) {
+  command = rondo_mover_command_unpack(r, dst, from, local, count, final);
+  rondo_store_relaxed_u32(&packets_missing, 0);
+  movers_run_command();
+  return !rondo_load_relaxed_u32(&packets_missing);
+}
+
+// Looks at the packets of the command. Returns true if all movers have found theirs: no mover takes
+// any before, because the command is repeated as a whole if some have not come.
+static __device__ __forceinline__ bool movers_look(const struct rondo_mover_command *m) {
+  if (!rondo_mover_look(rondo_threads_self(), m, PACKETS_LOOKS))
+    rondo_store_relaxed_u32(&packets_missing, 1);
+  else if (RONDO_FAULT(PACKETS_EARLY))
+    return true;
+  asm volatile("barrier.cta.sync %0, %1;" ::"n"(PACKETS_BARRIER), "r"(blockDim.x - 2 * WARP)
+               : "memory");
+  return !rondo_load_relaxed_u32(&packets_missing);
+}
+
 static __device__ __forceinline__ void mover_loop(void) {
   movers_meet(); // barrier: first command
   while (command.kind != RONDO_MOVER_END) {
-    const struct rondo_mover_command m = command; // in registers: stores may not change it
-    rondo_mover_run(rondo_threads_self(), &m);
+    const struct rondo_mover_command m = command;        // in registers: stores may not change it
+    if (m.kind != RONDO_MOVER_UNPACK || movers_look(&m)) // barrier: all have looked
+      rondo_mover_run(rondo_threads_self(), &m);
     movers_meet(); // barrier: carried out
     movers_meet(); // barrier: next command
   }

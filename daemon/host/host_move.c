@@ -17,6 +17,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/atomic.h"
+#include "base/explore.h"
 #include "daemon/host/move_host.h"
 #include "daemon/plan/geometry_core.h"
 
@@ -258,4 +260,75 @@ void rondo_move_dequantise(int quantisation, void *dst, const void *packed, uint
   const uint32_t environment = environment_enter();
   table_get()->dequantise[quantisation - 1](dst, packed, count);
   environment_leave(environment);
+}
+
+// The 16 bytes of the payload from `at` on, as two packets.
+static void packets_put(const struct rondo_packets *to, uint64_t at, const unsigned char *payload,
+                        uint64_t bytes) {
+  uint32_t words[4] = {0, 0, 0, 0};
+  uint64_t *halves = (uint64_t *)(uintptr_t)(to->at + 2 * at);
+  memcpy(words, payload, bytes < sizeof words ? bytes : sizeof words);
+  for (uint32_t i = 0; i < 4; i++) {
+    RONDO_POINT("move.packet");
+    rondo_store_release_u64(&halves[i], rondo_packet_half(words[i], to->mark)); // C11
+  }
+}
+
+void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to, const void *local,
+                     uint64_t count) {
+  const uint64_t element = ELEMENT_BYTES[r->dtype], bytes = count * element;
+  const uint32_t environment = environment_enter();
+  uint64_t at = 0;
+  do { // an empty message has packets, too
+    unsigned char scaled[RONDO_PIECE_BYTES];
+    const uint64_t n = rondo_geometry_min(bytes - at, RONDO_PIECE_BYTES);
+    const unsigned char *from = (const unsigned char *)local + at;
+    if (r->scale && n) {
+      table_get()->scale[r->dtype](scaled, from, from, n / element, r->factor);
+      from = scaled;
+    }
+    for (uint64_t i = 0; i < n || i + at == 0; i += RONDO_PACKETS_PAYLOAD_BYTES)
+      packets_put(&to, at + i, from + i, n - i);
+    at += n;
+  } while (at < bytes);
+  environment_leave(environment);
+}
+
+static bool packets_have_come(const struct rondo_packets *from, uint64_t bytes) {
+  const uint64_t *halves = (const uint64_t *)(uintptr_t)from->at;
+  const uint64_t count = rondo_packets_bytes(bytes) / sizeof *halves;
+  const uint64_t step = RONDO_FAULT(PACKETS_HALF_READ) ? 2 : 1;
+  for (uint64_t i = 0; i < count; i += step)
+    if (rondo_load_acquire_u64(&halves[i]) >> 32 != from->mark) // C12
+      return false;
+  return true;
+}
+
+// `n` bytes of the payload, from `at` on.
+static void packets_get(const struct rondo_packets *from, uint64_t at, unsigned char *payload,
+                        uint64_t n) {
+  const uint64_t *halves = (const uint64_t *)(uintptr_t)(from->at + 2 * at);
+  for (uint64_t i = 0; i < n; i += sizeof(uint32_t)) {
+    const uint32_t word = (uint32_t)rondo_load_relaxed_u64(&halves[i / sizeof word]);
+    memcpy(payload + i, &word, n - i < sizeof word ? n - i : sizeof word);
+  }
+}
+
+bool rondo_move_unpack(const struct rondo_reduction *r, void *dst, struct rondo_packets from,
+                       const void *local, uint64_t count, int final) {
+  const uint64_t element = ELEMENT_BYTES[r->dtype], bytes = count * element;
+  const uint32_t environment = environment_enter();
+  bool have_come = RONDO_FAULT(PACKETS_EARLY) || packets_have_come(&from, bytes);
+  for (uint64_t at = 0; at < bytes && have_come; at += RONDO_PIECE_BYTES) {
+    unsigned char payload[RONDO_PIECE_BYTES];
+    const uint64_t n = rondo_geometry_min(bytes - at, RONDO_PIECE_BYTES);
+    packets_get(&from, at, payload, n);
+    if (local)
+      reduce_piece(r, (char *)dst + at, (const char *)local + at, payload, n / element,
+                   final && r->divide);
+    else
+      memcpy((char *)dst + at, payload, n);
+  }
+  environment_leave(environment);
+  return have_come;
 }

@@ -149,6 +149,17 @@ RONDO_FN uint64_t rondo_quantised_bytes(uint64_t elems) {
   return elems + scales * RONDO_QUANTISED_SCALE_BYTES;
 }
 
+// A chunk as packets (queues/connector_core.h): two packets for each 16 bytes, of which the last
+// may be fewer. An empty chunk has two packets as well, so that each message says that its sender
+// has come so far.
+#define RONDO_PACKETS_BYTES 32u         // of two packets
+#define RONDO_PACKETS_PAYLOAD_BYTES 16u // that they hold
+
+RONDO_FN uint64_t rondo_packets_bytes(uint64_t bytes) {
+  uint64_t pairs = (bytes + RONDO_PACKETS_PAYLOAD_BYTES - 1) / RONDO_PACKETS_PAYLOAD_BYTES;
+  return (pairs ? pairs : 1) * RONDO_PACKETS_BYTES;
+}
+
 // The elements of one chunk.
 RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, uint64_t loop,
                                                 uint32_t k) {

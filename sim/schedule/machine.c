@@ -73,6 +73,19 @@ void rondo_move_dequantise(int quantisation, void *dst, const void *packed, uint
   rondo_move_copy(dst, NULL, packed, count * sizeof(float));
 }
 
+// No connector has packets here.
+void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to, const void *local,
+                     uint64_t count) {
+  (void)r, (void)to, (void)local, (void)count;
+}
+
+// NOLINTNEXTLINE(readability-function-size): each parameter is an operand
+bool rondo_move_unpack(const struct rondo_reduction *r, void *dst, struct rondo_packets from,
+                       const void *local, uint64_t count, int final) {
+  (void)r, (void)dst, (void)from, (void)local, (void)count, (void) final;
+  return false;
+}
+
 // ------------------------------------------------------------------- messages ---
 
 static uint32_t class_of(const struct rondo_schedule_machine *m, const struct rondo_connector *c) {

@@ -79,6 +79,9 @@ static const char *const faults[] = {
     "flag_before_data",
     "flag_of_other",
     "cqe_half_read",
+    "packets_unnumbered",
+    "packets_half_read",
+    "packets_early",
     "offers_unchecked",
     "lent_early",
     // Of a mirror, which only devices have: ptx.mutation_*.

@@ -88,6 +88,10 @@ def rule_completion_is_one_store(_, ptx):
     return re.search(r"fence\.acq_rel\.sys;\s*st\.volatile\.global\.v2\.u64", ptx) is not None
 
 
+def rule_packets_are_two_whole_halves(_, ptx):
+    return all(f"{way}.volatile.global.v2.u64" in ptx for way in ("ld", "st"))
+
+
 def rule_clock_and_back_off(_, ptx):
     return "%globaltimer" in ptx and "nanosleep.u32" in ptx
 
@@ -106,7 +110,8 @@ def rule_no_fused_multiply_add(_, ptx):
 
 def rule_barrier_counts_its_threads(_, ptx):
     barriers = re.findall(r"\bbar(?:rier)?\.[^;]*;", ptx)
-    good = r"barrier\.cta\.sync (?:1, %r\d+|2, 64);"  # with the movers, and with the mirror's warp
+    # With the movers, with the mirror's warp, and of the movers alone.
+    good = r"barrier\.cta\.sync (?:1, %r\d+|2, 64|3, %r\d+);"
     return bool(barriers) and all(re.match(good, b) for b in barriers)
 
 
@@ -132,6 +137,8 @@ BREAK = {
     rule_order_at_system_scope: lambda log, ptx: (log, ptx.replace("release.sys", "release.cta")),
     rule_completion_is_one_store: lambda log, ptx: (
         log, ptx.replace("st.volatile.global.v2.u64", "st.volatile.global.u64")),
+    rule_packets_are_two_whole_halves: lambda log, ptx: (
+        log, ptx.replace("ld.volatile.global.v2.u64", "ld.volatile.global.v4.u32")),
     rule_clock_and_back_off: lambda log, ptx: (log, ptx.replace("nanosleep", "nothing")),
     rule_quiet: lambda log, ptx: (log, ptx + "\n\ttrap;\n"),
     rule_no_local_memory: lambda log, ptx: (log, ptx + "\n\tst.local.u32 [%rd1], %r1;\n"),

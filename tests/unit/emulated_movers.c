@@ -19,6 +19,8 @@ static int lies_in(uint64_t address, uint64_t begin, uint64_t bytes) {
 }
 
 static uint64_t command_bytes(const struct rondo_mover_command *m) {
+  if (m->kind == RONDO_MOVER_UNPACK && !m->op.reduces)
+    return 0; // `local` is not read
   return m->count * (m->kind == RONDO_MOVER_COPY ? 1 : rondo_element_bytes(m->op.dtype));
 }
 
@@ -33,6 +35,16 @@ RONDO_FN struct rondo_vector rondo_vector_load(uint64_t address) {
 RONDO_FN void rondo_vector_store(uint64_t address, struct rondo_vector v) {
   assert_int_equal(address % RONDO_VECTOR_BYTES, 0);
   *(struct rondo_vector *)(uintptr_t)address = v;
+}
+
+RONDO_FN struct rondo_packet rondo_packet_load(uint64_t address) {
+  assert_int_equal(address % sizeof(struct rondo_packet), 0);
+  return *(const struct rondo_packet *)(uintptr_t)address;
+}
+
+RONDO_FN void rondo_packet_store(uint64_t address, struct rondo_packet p) {
+  assert_int_equal(address % sizeof p, 0);
+  *(struct rondo_packet *)(uintptr_t)address = p;
 }
 
 RONDO_FN float rondo_mover_widen_float16(uint16_t code) { return rondo_float_of_float16(code); }
@@ -108,4 +120,25 @@ void rondo_move_dequantise(int quantisation, void *dst, const void *packed, uint
   const struct rondo_mover_command m =
       rondo_mover_command_dequantise(quantisation, dst, packed, count);
   issue(&m);
+}
+
+void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to, const void *local,
+                     uint64_t count) {
+  const struct rondo_mover_command m = rondo_mover_command_pack(r, to, local, count);
+  issue(&m);
+}
+
+// NOLINTNEXTLINE(readability-function-size): as declared
+bool rondo_move_unpack(const struct rondo_reduction *r, void *dst, struct rondo_packets from,
+                       const void *local, uint64_t count, int final) {
+  const struct rondo_mover_command m =
+      rondo_mover_command_unpack(r, dst, from, local, count, final);
+  bool have_come = true;
+  for (uint32_t i = 0; i < group_sizes[group]; i++) {
+    struct rondo_threads t = {i, group_sizes[group]};
+    have_come &= rondo_mover_look(t, &m, 1);
+  }
+  if (have_come)
+    issue(&m);
+  return have_come;
 }
