@@ -357,15 +357,45 @@ RONDO_FN void rondo_primitive_consume(struct rondo_endpoint *recv, uint16_t prim
     rondo_connector_consume(recv);
 }
 
-// Tries to execute the current chunk, and checks up to `looks` times for its data. Returns enum
-// rondo_attempt. RONDO_ATTEMPT_DONE: the chunk has been moved, its size added to `moved_bytes`, and
-// its slot freed; the caller advances. Else nothing has changed that another rank sees.
-RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t looks,
-                                     uint64_t *moved_bytes) {
+// True if the messages of the current op are packets.
+RONDO_FN bool rondo_primitive_has_packets(const struct rondo_task_context *c) {
+  uint16_t primitive = rondo_context_op(c)->primitive;
+  if (!(primitive & RONDO_PRIM_PACKETS))
+    return false;
+  return primitive & RONDO_PRIM_SEND ? rondo_context_send(c)->has_packets
+                                     : rondo_context_recv(c)->has_packets;
+}
+
+// rondo_primitive_attempt for such an op. It needs no credit: see queues/connector_core.h.
+RONDO_FN int rondo_primitive_attempt_packets(struct rondo_task_context *c, uint64_t *moved_bytes) {
+  struct rondo_chunk_view v = {.send = rondo_context_send(c), .recv = rondo_context_recv(c)};
+  struct rondo_reduction r = c->fixed.reduction;
+  rondo_chunk_locate(c, &v);
+  unsigned primitive = v.op->primitive;
+  if (primitive & (RONDO_PRIM_RESULT | RONDO_PRIM_IN_SCRATCH))
+    r.scale = 0; // each rank has multiplied its own contribution
+  RONDO_POINT("primitive.packets");
+  if (primitive & RONDO_PRIM_SEND) {
+    rondo_move_pack(&r, rondo_connector_packets(v.send), v.local, v.count);
+    rondo_connector_publish_packets(v.send);
+  } else {
+    const void *local = primitive & RONDO_PRIM_REDUCE ? v.local : NULL;
+    // A look of this thread costs less than a command to the movers.
+    if (!rondo_connector_try_peek_packets(v.recv) ||
+        !rondo_move_unpack(&r, v.out, rondo_connector_packets(v.recv), local, v.count,
+                           (primitive & RONDO_PRIM_FINAL) != 0))
+      return RONDO_ATTEMPT_NO_DATA;
+    rondo_connector_consume_packets(v.recv);
+  }
+  *moved_bytes += v.message_bytes;
+  return RONDO_ATTEMPT_DONE;
+}
+
+// rondo_primitive_attempt for an op whose messages are slots with marks.
+RONDO_FN int rondo_primitive_attempt_slots(struct rondo_task_context *c, uint32_t looks,
+                                           uint64_t *moved_bytes) {
   struct rondo_chunk_view v = {.send = rondo_context_send(c), .recv = rondo_context_recv(c)};
   uint16_t primitive = rondo_context_op(c)->primitive;
-  if (rondo_chunk_is_absent(c))
-    return RONDO_ATTEMPT_DONE;
   if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(v.send))
     return RONDO_ATTEMPT_NO_CREDIT;
   if (RONDO_ONE_THREAD && (primitive & RONDO_PRIM_RECV) && !rondo_connector_try_peek(v.recv))
@@ -402,6 +432,18 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     rondo_primitive_consume(v.recv, primitive);
   *moved_bytes += v.message_bytes;
   return RONDO_ATTEMPT_DONE;
+}
+
+// Tries to execute the current chunk, and checks up to `looks` times for its data. Returns enum
+// rondo_attempt. RONDO_ATTEMPT_DONE: the chunk has been moved, its size added to `moved_bytes`, and
+// its slot freed; the caller advances. Else nothing has changed that another rank sees.
+RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t looks,
+                                     uint64_t *moved_bytes) {
+  if (rondo_chunk_is_absent(c))
+    return RONDO_ATTEMPT_DONE;
+  if (rondo_primitive_has_packets(c))
+    return rondo_primitive_attempt_packets(c, moved_bytes);
+  return rondo_primitive_attempt_slots(c, looks, moved_bytes);
 }
 
 #endif // RONDO_DAEMON_CORE_PRIMITIVE_CORE_H

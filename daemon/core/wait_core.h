@@ -79,6 +79,11 @@ RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context 
     return rondo_wait_for_credit(c);
   if (attempt == RONDO_ATTEMPT_NO_DATA) {
     const struct rondo_endpoint *from = rondo_context_recv(c);
+    if (rondo_primitive_has_packets(c)) { // the first half packet: the others may come later
+      const struct rondo_packets packets = rondo_connector_packets(from);
+      return rondo_wait_make(RONDO_WAIT_REACHES, (const void *)(uintptr_t)packets.at,
+                             rondo_packet_half(0, packets.mark));
+    }
     return rondo_wait_make(RONDO_WAIT_EQUALS, &rondo_endpoint_slot(from)->mark, from->sequence + 1);
   }
   if (attempt == RONDO_ATTEMPT_SHUT) // the failure is about to be seen here too

@@ -500,16 +500,31 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
                                            [RONDO_BROADCAST] = rondo_plan_two_level_rooted_build},
     [RONDO_ALGORITHM_TWO_SHOT] = {[RONDO_ALL_REDUCE] = two_shot_build},
     [RONDO_ALGORITHM_ONE_SHOT] = {[RONDO_ALL_REDUCE] = one_shot_build},
+    [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = {[RONDO_ALL_REDUCE] = one_shot_build},
+    [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = {[RONDO_ALL_REDUCE] = two_shot_build},
     [RONDO_ALGORITHM_DOUBLE_TREE] = {[RONDO_ALL_REDUCE] = rondo_plan_double_tree_build,
                                      [RONDO_REDUCE] = rondo_plan_double_tree_build,
                                      [RONDO_BROADCAST] = rondo_plan_double_tree_build},
 };
 
+static bool is_one_shot(int algorithm) {
+  return algorithm == RONDO_ALGORITHM_ONE_SHOT || algorithm == RONDO_ALGORITHM_ONE_SHOT_PACKETS;
+}
+
+static bool is_two_shot(int algorithm) {
+  return algorithm == RONDO_ALGORITHM_TWO_SHOT || algorithm == RONDO_ALGORITHM_TWO_SHOT_PACKETS;
+}
+
+bool rondo_plan_has_packets(int algorithm) {
+  return algorithm == RONDO_ALGORITHM_ONE_SHOT_PACKETS ||
+         algorithm == RONDO_ALGORITHM_TWO_SHOT_PACKETS;
+}
+
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
   if (kind < 0 || kind >= RONDO_KIND_COUNT || algorithm < 0 || algorithm >= RONDO_ALGORITHM_COUNT)
     return false;
-  bool is_direct = algorithm == RONDO_ALGORITHM_DIRECT || algorithm == RONDO_ALGORITHM_TWO_SHOT ||
-                   algorithm == RONDO_ALGORITHM_ONE_SHOT;
+  bool is_direct =
+      algorithm == RONDO_ALGORITHM_DIRECT || is_one_shot(algorithm) || is_two_shot(algorithm);
   return builders[algorithm][kind] && !(is_direct && nranks > RONDO_PLAN_DIRECT_MOST_RANKS);
 }
 
@@ -529,7 +544,9 @@ const char *rondo_plan_algorithm_name(int algorithm) {
       [RONDO_ALGORITHM_BINOMIAL_DOUBLING] = "binomial+doubling",
       [RONDO_ALGORITHM_TWO_SHOT] = "two-shot",
       [RONDO_ALGORITHM_ONE_SHOT] = "one-shot",
-      [RONDO_ALGORITHM_DOUBLE_TREE] = "double-tree"};
+      [RONDO_ALGORITHM_DOUBLE_TREE] = "double-tree",
+      [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = "one-shot-packets",
+      [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = "two-shot-packets"};
   return algorithm >= 0 && algorithm < RONDO_ALGORITHM_COUNT ? names[algorithm] : "unknown";
 }
 
@@ -576,8 +593,12 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
   if (request->nranks == 1)
     build = single_build;
   build(request, plan);
-  for (uint32_t i = 0; i < plan->op_count && request->nranks > 1; i++)
+  for (uint32_t i = 0; i < plan->op_count && request->nranks > 1; i++) {
     plan->ops[i].primitive |= (uint16_t)RONDO_PRIM_OF_QUANTISATION(request->quantisation);
+    if (rondo_plan_has_packets(request->algorithm) &&
+        (plan->ops[i].primitive & (RONDO_PRIM_SEND | RONDO_PRIM_RECV)))
+      plan->ops[i].primitive |= RONDO_PRIM_PACKETS;
+  }
   return RONDO_SUCCESS;
 }
 
@@ -592,7 +613,7 @@ bool rondo_plan_splits(int kind, int algorithm) {
     return !rondo_plan_has_parts(kind);
   return kind == RONDO_ALL_REDUCE &&
          (algorithm == RONDO_ALGORITHM_RING || algorithm == RONDO_ALGORITHM_HALVING ||
-          algorithm == RONDO_ALGORITHM_TWO_SHOT || rondo_plan_rings_between(algorithm));
+          is_two_shot(algorithm) || rondo_plan_rings_between(algorithm));
 }
 
 uint32_t rondo_plan_chunk_count(const struct rondo_plan_request *q) {
@@ -614,6 +635,8 @@ uint32_t rondo_plan_most_width(int kind, int algorithm, uint32_t nranks) {
 }
 
 uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
+  if (rondo_plan_has_packets(algorithm))
+    return nranks > 1 ? 2 : 1;
   if (algorithm == RONDO_ALGORITHM_HALVING)
     return kind == RONDO_ALL_REDUCE && nranks == 2 ? 2 : 1;
   if (rondo_plan_rings_between(algorithm))
@@ -632,6 +655,7 @@ uint32_t rondo_plan_slots(int kind, int algorithm, uint32_t nranks) {
 }
 
 bool rondo_plan_is_by_value(int kind, int algorithm) {
-  return algorithm == RONDO_ALGORITHM_DOUBLING || algorithm == RONDO_ALGORITHM_ONE_SHOT ||
+  return algorithm == RONDO_ALGORITHM_DOUBLING || is_one_shot(algorithm) ||
+         algorithm == RONDO_ALGORITHM_TWO_SHOT_PACKETS ||
          (kind == RONDO_ALL_REDUCE && rondo_plan_doubles_between(algorithm));
 }

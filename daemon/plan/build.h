@@ -39,6 +39,9 @@ bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks);
 // what it receives, one rank finishes a chunk and sends it at once, and all others pass it on.
 bool rondo_plan_can_quantise(int kind, int algorithm);
 
+// True if the messages of its plans are packets, where connectors have them.
+bool rondo_plan_has_packets(int algorithm);
+
 // The chunks of a loop: 1, or as many as ranks, as machines (with a ring between machines) or as
 // trees; and so many for each leader that a machine has. There are several if each rank has its
 // part of a buffer, or if the plan splits the elements of an all-reduce, reduce or broadcast. Reads
@@ -52,7 +55,7 @@ uint32_t rondo_plan_most_width(int kind, int algorithm, uint32_t nranks);
 // Returns the least number of slots with which the connectors of this plan cannot deadlock: 1 or 2.
 // An op that receives and sends takes both slots at once. In a closed ring in which every rank
 // begins with a send, it could not do so without one more free slot (docs/algorithms.md has the
-// proof).
+// proof). With packets, that no slot is written again too early.
 uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 
 // The slots of a connector, unless the caller has another number: more where a rank sends to one

@@ -177,7 +177,9 @@ static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_BRUCK] = bruck_form,
     [RONDO_ALGORITHM_TWO_SHOT] = two_shot_form,
     [RONDO_ALGORITHM_ONE_SHOT] = one_shot_form,
-    [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_form};
+    [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_form,
+    [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = one_shot_form,
+    [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = two_shot_form};
 
 uint64_t rondo_cost_message_bytes(const struct rondo_cost_query *q) {
   return q->quantisation ? rondo_quantised_bytes(q->bytes / sizeof(float)) : q->bytes;
@@ -612,6 +614,9 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
     return false;
   if (algorithm == RONDO_ALGORITHM_ONE_SHOT && q->nranks == 2)
     return false; // the plan of doubling
+  if (rondo_plan_has_packets(algorithm) &&
+      (q->link != RONDO_COST_NVLINK || query_machines(q) > 1 || q->quantisation))
+    return false; // see cost.h
   bool is_shot = algorithm == RONDO_ALGORITHM_ONE_SHOT || algorithm == RONDO_ALGORITHM_TWO_SHOT;
   bool has_many = q->kind == RONDO_ALL_REDUCE && q->bytes > RONDO_COST_FEW_CONNECTORS_BYTES &&
                   form.connectors > 2 * (uint64_t)q->nranks;
@@ -624,6 +629,8 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
   if (q->kind == RONDO_REDUCE_SCATTER && rondo_plan_has_two_levels(algorithm))
     form.scratch = 0;
   uint64_t slot_bytes = loop_bytes(form.bytes);
+  if (rondo_plan_has_packets(algorithm))
+    slot_bytes = rondo_packets_bytes(rondo_geometry_min(slot_bytes, RONDO_COST_PACKETS_LOOP_BYTES));
   uint64_t most_bytes = (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * q->nranks;
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * q->nranks &&
          form.scratch <= RONDO_COST_MAX_PAYLOAD_BYTES &&

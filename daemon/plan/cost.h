@@ -60,6 +60,13 @@ int rondo_cost_link_find(const char *name);
 // with the ring: large ones are many gradients, and those have 256 MiB.
 #define RONDO_COST_FEW_CONNECTORS_BYTES (64u << 10)
 
+// Nor are algorithms with packets except on GPUs of one machine, where the mark of a slot takes a
+// system fence. A packet message costs these parts of a message and of a byte: NCCL's tuner has
+// 0.6 µs for a hop with packets over NVLink and 3.4 µs for another one (latency included), and half
+// of what packets hold is marks.
+#define RONDO_COST_PACKETS_MESSAGE (1.0f / 15)
+#define RONDO_COST_PACKETS_BYTE 2.0f
+
 // Nor is Bruck's all-to-all of larger parts than these. Where direct has too many connectors it
 // would be the only candidate, and it copies each part many times: between threads on two cores
 // parts of 256 B took 0.7 of the time of direct with 64 ranks, 1.1 with 32 and 1.3 with 20.
@@ -68,6 +75,8 @@ int rondo_cost_link_find(const char *name);
 // A larger message is cut into loops (the default of slot_bytes), which follow each other through
 // the plan.
 #define RONDO_COST_LOOP_BYTES 262144u
+// So is a larger message of packets: a connector's memory for packets is written when it is set up.
+#define RONDO_COST_PACKETS_LOOP_BYTES 32768u
 
 #define RONDO_COST_MAX_RANKS 5u // numbers of ranks at which a model may be measured
 #define RONDO_COST_MAX_SIZES 8u // sizes of messages

@@ -367,12 +367,20 @@ static double one_shot_ns(const struct net *x) { return all_pairs_ns(x, 1); }
 
 typedef double links_form(const struct net *x);
 static links_form *const forms[RONDO_ALGORITHM_COUNT] = {
-    [RONDO_ALGORITHM_RING] = ring_ns,         [RONDO_ALGORITHM_TREE] = tree_ns,
-    [RONDO_ALGORITHM_DIRECT] = direct_ns,     [RONDO_ALGORITHM_DISSEMINATION] = dissemination_ns,
-    [RONDO_ALGORITHM_DOUBLING] = doubling_ns, [RONDO_ALGORITHM_BINOMIAL] = binomial_ns,
-    [RONDO_ALGORITHM_HALVING] = halving_ns,   [RONDO_ALGORITHM_BRUCK] = bruck_ns,
-    [RONDO_ALGORITHM_CHAIN_RING] = parts_ns,  [RONDO_ALGORITHM_TWO_SHOT] = two_shot_ns,
-    [RONDO_ALGORITHM_ONE_SHOT] = one_shot_ns, [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_ns,
+    [RONDO_ALGORITHM_RING] = ring_ns,
+    [RONDO_ALGORITHM_TREE] = tree_ns,
+    [RONDO_ALGORITHM_DIRECT] = direct_ns,
+    [RONDO_ALGORITHM_DISSEMINATION] = dissemination_ns,
+    [RONDO_ALGORITHM_DOUBLING] = doubling_ns,
+    [RONDO_ALGORITHM_BINOMIAL] = binomial_ns,
+    [RONDO_ALGORITHM_HALVING] = halving_ns,
+    [RONDO_ALGORITHM_BRUCK] = bruck_ns,
+    [RONDO_ALGORITHM_CHAIN_RING] = parts_ns,
+    [RONDO_ALGORITHM_TWO_SHOT] = two_shot_ns,
+    [RONDO_ALGORITHM_ONE_SHOT] = one_shot_ns,
+    [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_ns,
+    [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = one_shot_ns,
+    [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = two_shot_ns,
 };
 
 static uint32_t chunks_of(const struct rondo_cost_query *q, int algorithm) {
@@ -383,7 +391,9 @@ static uint32_t chunks_of(const struct rondo_cost_query *q, int algorithm) {
 
 double rondo_cost_links_time(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
                              int algorithm, const struct rondo_cost_parts *parts) {
-  uint64_t most = RONDO_COST_LOOP_BYTES / rondo_plan_most_width(q->kind, algorithm, q->nranks);
+  uint64_t loop_bytes =
+      rondo_plan_has_packets(algorithm) ? RONDO_COST_PACKETS_LOOP_BYTES : RONDO_COST_LOOP_BYTES;
+  uint64_t most = loop_bytes / rondo_plan_most_width(q->kind, algorithm, q->nranks);
   uint64_t chunks = (uint64_t)chunks_of(q, algorithm) * parts->lanes * parts->chunks;
   uint64_t bytes = divide_up(rondo_cost_message_bytes(q), chunks),
            loops = divide_up(bytes, most ? most : 1);
@@ -401,6 +411,11 @@ double rondo_cost_links_time(const struct rondo_cost_model *model, const struct 
                   .chunks = parts->chunks,
                   .has_root = parts->has_root,
                   .loops = loops ? (double)loops : 1};
+  if (rondo_plan_has_packets(algorithm)) {
+    x.inside.message_ns *= RONDO_COST_PACKETS_MESSAGE;
+    x.inside.byte_ns *= RONDO_COST_PACKETS_BYTE;
+    x.outside = x.inside;
+  }
   x.row = q->scattered && machines > 1 ? 1 : x.each;
   x.bytes = (double)bytes / x.loops;
   return forms[algorithm](&x);

@@ -49,7 +49,10 @@ enum rondo_primitive {
   // COPY then puts what the codes stand for into the receive buffer. A value that was received is
   // passed on as it came.
   RONDO_PRIM_INT8 = 4096,
-  RONDO_PRIM_FLOAT8_E4M3 = 8192
+  RONDO_PRIM_FLOAT8_E4M3 = 8192,
+  // The message is packets, if the connector has them (queues/connector_core.h). Of an op that
+  // either sends or receives.
+  RONDO_PRIM_PACKETS = 16384
 };
 
 #define RONDO_PRIM_QUANTISED (RONDO_PRIM_INT8 | RONDO_PRIM_FLOAT8_E4M3)
@@ -123,9 +126,12 @@ enum rondo_algorithm {
   // All-reduce, reduce and broadcast: two binary trees, each with half of the elements, through
   // which the
   // loops follow each other (trees.h). A rank that passes on in one of them is a leaf of the other.
-  RONDO_ALGORITHM_DOUBLE_TREE = 14
+  RONDO_ALGORITHM_DOUBLE_TREE = 14,
+  // One-shot and two-shot whose messages are packets: a GPU needs no fence for them.
+  RONDO_ALGORITHM_ONE_SHOT_PACKETS = 15,
+  RONDO_ALGORITHM_TWO_SHOT_PACKETS = 16
 };
-#define RONDO_ALGORITHM_COUNT 15
+#define RONDO_ALGORITHM_COUNT 17
 
 // The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
 // every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.

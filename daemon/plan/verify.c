@@ -42,16 +42,18 @@ struct slot {
   struct symbol *symbols; // those chunks of the message that are followed
   uint32_t width;         // chunks of the message
   int quantisation;       // enum rondo_quantisation
-  uint32_t first, count;  // followed: from chunk `first` of the message on
-  uint64_t loop;          // of the sender
-  uint32_t reference;     // index into the sender's references, or RONDO_PLAN_NOWHERE
-  uint32_t *clock;        // the sender's; the memory of the slot in use, with all symbols after it
+  bool is_packets;
+  uint32_t first, count; // followed: from chunk `first` of the message on
+  uint64_t loop;         // of the sender
+  uint32_t reference;    // index into the sender's references, or RONDO_PLAN_NOWHERE
+  uint32_t *clock;       // the sender's; the memory of the slot in use, with all symbols after it
 };
 
 struct connector {
   uint32_t from, to;
   uint32_t head, count; // slots[head] is the oldest of `count`
   struct slot *slots;
+  uint32_t *taken_at; // by slot: the time of `to` when it took the last message there; 0: none yet
 };
 
 // Where in a loop a rank is.
@@ -470,6 +472,10 @@ static bool slot_take(const struct machine *m, struct step *step) {
   bool is_kept = m->what->plans[recv->from].first_pass || slot->loop == sender->loop;
   if (slot->reference != RONDO_PLAN_NOWHERE && is_kept)
     sender->references[slot->reference].taken_at = me->clock[step->at.rank];
+  recv->taken_at[recv->head] = me->clock[step->at.rank];
+  if (slot->is_packets != ((step->op->primitive & RONDO_PRIM_PACKETS) != 0))
+    return rondo_plan_verify_fault(m->report, step->at, "takes a message %s packets",
+                                   slot->is_packets ? "of" : "as");
   if (slot->quantisation != RONDO_PRIM_QUANTISATION(step->op->primitive))
     return rondo_plan_verify_fault(
         m->report, step->at, "takes a message as quantisation %d that is quantisation %d",
@@ -658,6 +664,7 @@ static bool slot_put(const struct machine *m, struct step *step, uint32_t first,
     slot->symbols[i].from = (uint64_t *)(slot->symbols + count) + i * (size_t)m->set_words;
   slot->width = step->op->width;
   slot->quantisation = RONDO_PRIM_QUANTISATION(step->op->primitive);
+  slot->is_packets = step->op->primitive & RONDO_PRIM_PACKETS;
   slot->first = first;
   slot->count = count;
   slot->loop = me->loop;
@@ -851,6 +858,20 @@ static enum step_result chunks_step(const struct machine *m, struct step *step) 
   return STEP_DONE;
 }
 
+// Packets are sent without a credit. Whether the sender knows, in every interleaving, that the
+// message which was in the slot before has been taken.
+static bool packets_check(const struct machine *m, const struct step *step) {
+  const struct connector *send = step->send;
+  if (send == NULL || !(step->op->primitive & RONDO_PRIM_PACKETS))
+    return true;
+  uint32_t taken_at = send->taken_at[(send->head + send->count) % m->what->slots];
+  bool is_free = send->count < m->what->slots;
+  if (is_free && taken_at <= m->members[step->at.rank].clock[send->to])
+    return true;
+  return rondo_plan_verify_fault(m->report, step->at,
+                                 "writes over packets that rank %u may not have taken", send->to);
+}
+
 static enum step_result member_step(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
   if (me->loop == member_loops(m->what, rank) || m->what->plans[rank].op_count == 0)
@@ -858,10 +879,12 @@ static enum step_result member_step(const struct machine *m, uint32_t rank) {
   struct step step = member_next(m, rank);
   if (step_is_absent(m, &step))
     return member_advance(m, rank) ? STEP_DONE : STEP_FAULT;
+  assert(me->clock != NULL); // no machine runs whose members were not all made
+  if (!packets_check(m, &step))
+    return STEP_FAULT;
   if ((step.recv != NULL && step.recv->count == 0) ||
       (step.send != NULL && step.send->count == m->what->slots))
     return STEP_BLOCKED;
-  assert(me->clock != NULL); // no machine runs whose members were not all made
   me->clock[rank]++;
   enum step_result result = chunks_step(m, &step);
   if (result != STEP_DONE)
@@ -949,10 +972,11 @@ static bool connector_init(struct machine *m, uint32_t rank, uint32_t index) {
   c->from = rank;
   c->to = to;
   c->slots = calloc(what->slots, sizeof(*c->slots));
+  c->taken_at = calloc(what->slots, sizeof(*c->taken_at));
   assert(m->members[to].recv != NULL); // all members were made before
   m->members[rank].send[index] = c;
   m->members[to].recv[rondo_plan_verify_peer_find(peer, &peer->recv, peer->recv.count, rank)] = c;
-  return c->slots != NULL;
+  return c->slots != NULL && c->taken_at != NULL;
 }
 
 static bool member_init(struct machine *m, uint32_t rank) {
@@ -979,6 +1003,7 @@ static void connector_fini(const struct machine *m, struct connector *c) {
   for (uint32_t i = 0; i < c->count; i++)
     free(c->slots[(c->head + i) % m->what->slots].clock);
   free(c->slots);
+  free(c->taken_at);
 }
 
 static void machine_fini(struct machine *m) {

@@ -9,7 +9,8 @@
 enum {
   PRIM_ALL = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_SEND |
              RONDO_PRIM_FINAL | RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE | RONDO_PRIM_RESULT |
-             RONDO_PRIM_SCRATCH | RONDO_PRIM_RUNS | RONDO_PRIM_MIRROR | RONDO_PRIM_QUANTISED,
+             RONDO_PRIM_SCRATCH | RONDO_PRIM_RUNS | RONDO_PRIM_MIRROR | RONDO_PRIM_QUANTISED |
+             RONDO_PRIM_PACKETS,
   PRIM_ADDS = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY
 };
 
@@ -115,6 +116,23 @@ static const char *quantisation_fault(int kind, const struct rondo_plan *plan,
   return plan->by_value ? NULL : "is quantised, and may send references";
 }
 
+// What is wrong with the packets of an op, or null: movers take a message of one piece into one
+// place, and write one that is not kept anywhere.
+static const char *packets_fault(int kind, const struct rondo_plan *plan,
+                                 const struct rondo_plan_op *op) {
+  const unsigned messages = RONDO_PRIM_RECV | RONDO_PRIM_SEND;
+  unsigned way = op->primitive & messages;
+  if (!(op->primitive & RONDO_PRIM_PACKETS))
+    return NULL;
+  if (kind == RONDO_BARRIER || way == 0 || way == messages || op->width != 1)
+    return "has packets, and does not send or receive one chunk";
+  if ((way == RONDO_PRIM_SEND) == ((op->primitive & RONDO_PRIM_COPY) != 0))
+    return "has packets, and sends what it copies, or receives what it does not";
+  if (op->primitive & RONDO_PRIM_QUANTISED)
+    return "has packets, and is quantised";
+  return plan->by_value ? NULL : "has packets, and may send references";
+}
+
 // What is wrong with an op's primitive for this kind, or null.
 static const char *primitive_fault(int kind, unsigned primitive) {
   bool recv = primitive & RONDO_PRIM_RECV, reduce = primitive & RONDO_PRIM_REDUCE;
@@ -167,6 +185,8 @@ static const char *op_fault(int kind, const struct rondo_plan *plan,
     fault = primitive_fault(kind, op->primitive);
   if (fault == NULL)
     fault = quantisation_fault(kind, plan, op);
+  if (fault == NULL)
+    fault = packets_fault(kind, plan, op);
   if (fault == NULL)
     fault = peer_fault(op, op->primitive & RONDO_PRIM_SEND, op->send_peer, plan->send.count);
   if (fault == NULL)

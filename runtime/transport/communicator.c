@@ -52,9 +52,12 @@ static struct rondo_plan_choice shape_choose(const struct rondo_collective_desc 
 // The largest chunk, of any algorithm.
 static uint64_t shape_cap_bytes(const struct rondo_shape *shape,
                                 const struct rondo_shape_limits *limits) {
-  uint64_t most = rondo_plan_reduces(shape->kind) ? TREE_SUM_BYTES : TREE_COPY_BYTES;
-  bool is_tree = shape->algorithm == RONDO_ALGORITHM_DOUBLE_TREE;
-  return is_tree && limits->slot_bytes > most ? most : limits->slot_bytes;
+  uint64_t most = limits->slot_bytes;
+  if (shape->algorithm == RONDO_ALGORITHM_DOUBLE_TREE)
+    most = rondo_plan_reduces(shape->kind) ? TREE_SUM_BYTES : TREE_COPY_BYTES;
+  if (rondo_plan_has_packets(shape->algorithm)) // which take two bytes for one
+    return rondo_geometry_min(limits->slot_bytes / 2, RONDO_COST_PACKETS_LOOP_BYTES);
+  return rondo_geometry_min(limits->slot_bytes, most);
 }
 
 static uint32_t shape_chunk_count(const struct rondo_shape *shape) {
@@ -307,6 +310,15 @@ uint64_t rondo_shape_scratch_bytes(const struct rondo_shape *shape, const struct
   return divide_up(bytes, RONDO_SCRATCH_ALIGN_BYTES) * RONDO_SCRATCH_ALIGN_BYTES;
 }
 
+// True if the messages of the link are packets, if it gets payload memory. A proxy forwards slots
+// that have marks. Both sides of a link decide the same.
+static bool link_may_have_packets(const struct rondo_communicator *comm,
+                                  const struct rondo_link *link) {
+  const struct rondo_shape *s = &comm->shape;
+  return rondo_plan_has_packets(s->algorithm) && !link->is_proxied &&
+         s->slot_count >= rondo_plan_least_slots(s->kind, s->algorithm, s->nranks);
+}
+
 // Payload bytes that a slot needs when the member at `from` sends: none for what fits beside the
 // mark, and little where everything large is passed by reference. Between processes and between
 // devices a reference depends on the buffers of each run, and between machines there are none, so
@@ -318,6 +330,8 @@ static uint64_t link_needed_bytes(const struct rondo_communicator *comm,
                                        s->root, s->keeps_sums, s->topology, s->quantisation};
   struct rondo_plan plan;
   uint64_t most_bytes = 0;
+  if (link_may_have_packets(comm, link))
+    return rondo_packets_bytes(shape_message_bytes(s, 1));
   if (rondo_plan_build(&request, &plan) != RONDO_SUCCESS)
     return shape_message_bytes(s, 1);
   bool refers = link->process == RONDO_HERE && (reach & RONDO_REACH_PRIVATE);
@@ -373,8 +387,11 @@ static uint32_t link_reference_bytes(const struct rondo_communicator *comm,
 static int link_write_connectors(struct rondo_communicator *comm, const struct rondo_link *link,
                                  uint64_t slot_bytes, unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
-  uint64_t head_bytes = rondo_connector_bytes(s->slot_count);
-  struct rondo_connector *c = calloc(1, head_bytes);
+  uint64_t head_bytes = rondo_connector_bytes(s->slot_count), bytes = head_bytes;
+  bool has_packets = slot_bytes && link_may_have_packets(comm, link);
+  if (has_packets)
+    bytes += slot_bytes * s->slot_count;
+  struct rondo_connector *c = calloc(1, bytes);
   int status = c ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
   if (c) {
     c->payload = slot_bytes ? head_bytes : 0;
@@ -386,10 +403,12 @@ static int link_write_connectors(struct rondo_communicator *comm, const struct r
     c->consumer_rank = comm->ranks[link->to];
     rondo_connector_init(c, s->first_sequence);
     c->is_mapped = s->is_mapped || (link->process != RONDO_HERE && !link->is_proxied);
+    if (has_packets)
+      rondo_connector_init_packets(c);
   }
   for (uint32_t b = 0; b < s->blocks && status == RONDO_SUCCESS; b++)
     status = rondo_writes_add(&comm->writes, link->at, c->consumer_rank,
-                              rondo_link_connector(link, b), c, head_bytes);
+                              rondo_link_connector(link, b), c, bytes);
   free(c);
   return status;
 }

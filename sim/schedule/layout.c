@@ -5,6 +5,7 @@
 
 #include "daemon/core/context_core.h"
 #include "daemon/plan/build.h"
+#include "daemon/plan/cost.h"
 #include "sim/common/rng.h"
 #include <rondo/rondo.h>
 
@@ -23,7 +24,10 @@ static void geometry_make(struct rondo_schedule_layout *l, uint32_t chunk_count)
   uint32_t elem_bytes = s->bytes % 4 ? 1 : 4;
   uint64_t count = s->bytes / elem_bytes;
   uint64_t most_width = rondo_plan_most_width(s->kind, s->algorithm, s->nranks);
-  uint64_t most_bytes = s->slot_bytes / most_width / ALIGN_BYTES * ALIGN_BYTES;
+  uint64_t slot_bytes = s->slot_bytes;
+  if (rondo_plan_has_packets(s->algorithm)) // as rondo_shape_make does
+    slot_bytes = rondo_geometry_min(slot_bytes / 2, RONDO_COST_PACKETS_LOOP_BYTES);
+  uint64_t most_bytes = slot_bytes / most_width / ALIGN_BYTES * ALIGN_BYTES;
   uint64_t chunk_bytes =
       divide_up(divide_up(s->bytes, splits ? chunk_count : 1), ALIGN_BYTES) * ALIGN_BYTES;
   chunk_bytes = chunk_bytes > most_bytes ? most_bytes : chunk_bytes;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/cost.h"
 #include "sim/schedule/machine_state.h"
 
 // Nobody looks into the buffers of the user, so their addresses only have to be apart.
@@ -73,7 +74,7 @@ void rondo_move_dequantise(int quantisation, void *dst, const void *packed, uint
   rondo_move_copy(dst, NULL, packed, count * sizeof(float));
 }
 
-// No connector has packets here.
+// No connector has packets here: only the cost of messages is theirs (link_of).
 void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to, const void *local,
                      uint64_t count) {
   (void)r, (void)to, (void)local, (void)count;
@@ -93,10 +94,17 @@ static uint32_t class_of(const struct rondo_schedule_machine *m, const struct ro
   return size < m->settings.rank_count && c->producer_rank / size != c->consumer_rank / size;
 }
 
-static const struct rondo_schedule_link *link_of(const struct rondo_schedule_machine *m,
-                                                 const struct rondo_task_context *context,
-                                                 uint32_t class) {
-  return &m->collectives[context->fixed.generation].links[class];
+// The link that the messages of the context's op take. Those of packets cost what the model says.
+static struct rondo_schedule_link link_of(const struct rondo_schedule_machine *m,
+                                          const struct rondo_task_context *context,
+                                          uint32_t class) {
+  struct rondo_schedule_link link = m->collectives[context->fixed.generation].links[class];
+  if (rondo_context_op(context)->primitive & RONDO_PRIM_PACKETS) {
+    link.overhead_ns *= RONDO_COST_PACKETS_MESSAGE;
+    link.gap_ns *= RONDO_COST_PACKETS_MESSAGE;
+    link.byte_ns *= RONDO_COST_PACKETS_BYTE;
+  }
+  return link;
 }
 
 static struct rondo_schedule_port *port_of(const struct rondo_schedule_machine *m, uint32_t class,
@@ -142,15 +150,15 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e) {
     return false;
   }
   uint32_t bytes = slot->bytes & ~RONDO_SLOT_REFERENCE, class = class_of(m, c);
-  const struct rondo_schedule_link *link = link_of(m, context, class);
+  const struct rondo_schedule_link link = link_of(m, context, class);
   struct rondo_schedule_port *port = port_of(m, class, c->producer_rank);
   bool receives = (rondo_context_op(context)->primitive & RONDO_PRIM_RECV) != 0;
-  m->cost_ns += link->overhead_ns * (receives ? 2 : 1);
+  m->cost_ns += link.overhead_ns * (receives ? 2 : 1);
   m->received = receives;
   uint64_t ready_ns = m->now_ns + whole_ns(m->cost_ns);
   uint64_t leaves_ns = later_of(ready_ns, port->sends_until_ns);
-  uint64_t transfer = transfer_ns(link, bytes);
-  uint64_t latency = whole_ns(jittered(m, link->latency_ns));
+  uint64_t transfer = transfer_ns(&link, bytes);
+  uint64_t latency = whole_ns(jittered(m, link.latency_ns));
   struct rondo_schedule_path path = r->path;
   port->sends_until_ns = leaves_ns + transfer;
   port->busy_ns += transfer;
@@ -183,14 +191,14 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
     rondo_schedule_flag_set(&m->ranks[c->producer_rank], c, c->producer_flag);
     return false;
   }
-  const struct rondo_schedule_link *link = link_of(m, context, class_of(m, c));
+  const struct rondo_schedule_link link = link_of(m, context, class_of(m, c));
   if (!m->received) {
-    m->cost_ns += link->overhead_ns;
+    m->cost_ns += link.overhead_ns;
   }
   m->received = false;
   rondo_schedule_event_push(
       &m->events, &(struct rondo_schedule_event){.at_ns = m->now_ns + whole_ns(m->cost_ns) +
-                                                          whole_ns(jittered(m, link->latency_ns)),
+                                                          whole_ns(jittered(m, link.latency_ns)),
                                                  .key = e->connector,
                                                  .kind = RONDO_SCHEDULE_CREDIT,
                                                  .rank = c->producer_rank,

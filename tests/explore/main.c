@@ -398,10 +398,11 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
   case 'h':
     o->hastened = text;
-    o->hasten = strcmp(text, "ends") == 0    ? explore_program_hasten_ends
-                : strcmp(text, "cuts") == 0  ? explore_program_hasten_cuts
-                : strcmp(text, "ports") == 0 ? explore_program_hasten_ports
-                                             : NULL;
+    o->hasten = strcmp(text, "ends") == 0      ? explore_program_hasten_ends
+                : strcmp(text, "cuts") == 0    ? explore_program_hasten_cuts
+                : strcmp(text, "ports") == 0   ? explore_program_hasten_ports
+                : strcmp(text, "packets") == 0 ? explore_program_hasten_packets
+                                               : NULL;
     if (!o->hasten)
       argp_error(state, "nothing to hasten: %s", text);
     return 0;

@@ -235,6 +235,22 @@ void explore_program_hasten_cuts(struct explore_program *p) {
   p->cuts = 3;
 }
 
+// All are all-reduces of packets, and all connectors have memory for them.
+void explore_program_hasten_packets(struct explore_program *p) {
+  struct random r = {random_mix(p->seed + 1919)};
+  const int algorithm =
+      random_chance(&r, 50) ? RONDO_ALGORITHM_ONE_SHOT_PACKETS : RONDO_ALGORITHM_TWO_SHOT_PACKETS;
+  p->manual.shape.algorithms[RONDO_ALL_REDUCE] = (uint8_t)(algorithm + 1);
+  p->manual.shape.payload_limit = 0;
+  p->point_percent = 20;
+  for (uint32_t c = 0; c < p->coll_count; c++)
+    for (uint32_t k = 0; k < p->colls[c].period_count; k++) {
+      struct explore_period *d = &p->colls[c].periods[k];
+      d->kind = RONDO_ALL_REDUCE;
+      d->redop = d->redop == RONDO_AVG ? RONDO_SUM : d->redop; // as in draw_operation
+    }
+}
+
 // All ranks of a period are on two machines, and most periods have two ranks on each.
 static void draw_places(struct random *r, struct explore_program *p) {
   int are_alone = random_chance(r, 50); // each rank in a process of its own

@@ -69,6 +69,7 @@ void explore_program_make(struct explore_program *p, uint64_t seed);
 // end and whatever it does next, links that are cut as producers take leave, or plans over two
 // levels of machines that have several ports.
 void explore_program_hasten_ends(struct explore_program *p);
+void explore_program_hasten_packets(struct explore_program *p);
 void explore_program_hasten_cuts(struct explore_program *p);
 void explore_program_hasten_ports(struct explore_program *p);
 // To measure time: runs that all end well, in one process, with default budgets.

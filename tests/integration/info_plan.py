@@ -104,13 +104,14 @@ def check_hops():
         folds = ranks != 1 << rounds
         expected = {"doubling": rounds + 2 * folds, "binomial": 2 * (rounds + folds),
                     "direct": 2 * (ranks - 1), "two-shot": 2 * (ranks - 1),
-                    "one-shot": 2 * ranks - 3,
+                    "one-shot": 2 * ranks - 3, "one-shot-packets": 2 * ranks - 3,
+                    "two-shot-packets": 2 * (ranks - 1),
                     "double-tree": 2 * (rounds + (ranks - 1).bit_length())}
         if ranks <= 1024:
             expected["ring"] = 2 * (ranks - 1)
             expected["halving"] = 2 * (rounds + folds)
         for algorithm, hops in expected.items():
-            if ranks > 64 and algorithm in ("direct", "two-shot", "one-shot"):
+            if ranks > 64 and (algorithm == "direct" or "-shot" in algorithm):
                 continue
             found = plan("all_reduce", ranks, 8, "--algo", algorithm)
             assert found["cost"]["dependent_hops"] == hops, found["cost"]
@@ -125,7 +126,8 @@ def check_algorithms():
     """Algorithms can be asked for, also where they are not the choice."""
     for kind, algorithm in (*(("all_reduce", name) for name in (
             "ring", "tree", "direct", "doubling", "binomial", "halving",
-            "two-shot", "one-shot", "double-tree")), ("all_gather", "bruck"),
+            "two-shot", "one-shot", "double-tree", "one-shot-packets",
+            "two-shot-packets")), ("all_gather", "bruck"),
             ("all_to_all", "bruck"), ("reduce_scatter", "halving"), ("broadcast", "double-tree"),
             ("reduce", "double-tree"), ("reduce", "binomial"), ("gather", "binomial"),
             ("scatter", "binomial")):

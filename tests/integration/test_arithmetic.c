@@ -508,6 +508,7 @@ static void one_shot_adds_in_the_order_of_positions(void **state) {
   (void)state;
   const struct job_case like = {.is_one_shot = 1};
   assert_int_equal(hold_forced("all_reduce=one-shot", &like), 0);
+  assert_int_equal(hold_forced("all_reduce=one-shot-packets", &like), 0);
 }
 
 static void trees_add_as_documented(void **state) {

@@ -484,7 +484,8 @@ static void chains_are_short_where_each_rank_has_a_core(void **state) {
       struct rondo_plan_form form;
       int algorithm = rondo_cost_choose(&rondo_cost_defaults, &q).algorithm;
       assert_true(rondo_plan_form_of(&q, algorithm, &form));
-      assert_in_range(form.hops, 1, n <= 64 ? 14 : n <= 1024 ? 22 : 26);
+      if (!rondo_plan_has_packets(algorithm)) // whose messages are on their way at the same time
+        assert_in_range(form.hops, 1, n <= 64 ? 14 : n <= 1024 ? 22 : 26);
     }
 }
 
@@ -516,6 +517,33 @@ static void scratch_is_for_small_sizes(void **state) {
     assert_true(is_candidate(rs, halving, 4, bytes) == (bytes <= 262144));
     assert_true(is_candidate(RONDO_ALL_REDUCE, shot, 4, bytes) == (bytes <= 262144));
   }
+}
+
+// On the GPUs of a machine small all-reduces take packets: in one hop, and larger ones in two.
+static void gpus_choose_packets_for_small_sizes(void **state) {
+  (void)state;
+  const int one = RONDO_ALGORITHM_ONE_SHOT_PACKETS, two = RONDO_ALGORITHM_TWO_SHOT_PACKETS;
+  struct rondo_cost_query q = {.kind = RONDO_ALL_REDUCE, .link = RONDO_COST_NVLINK, .machines = 1};
+  q.cores = UINT32_MAX;
+  for (q.nranks = 2; q.nranks <= 8; q.nranks *= 2) {
+    q.machine_ranks = q.nranks;
+    for (q.bytes = 8; q.bytes <= 16384; q.bytes *= 2)
+      assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, one);
+    q.bytes = UINT64_C(1) << 30;
+    assert_false(rondo_plan_has_packets(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm));
+  }
+  q.nranks = q.machine_ranks = 8;
+  for (q.bytes = 65536; q.bytes <= 1048576; q.bytes *= 2)
+    assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, two);
+  q.bytes = 8;
+  q.quantisation = RONDO_QUANTISE_INT8;
+  assert_false(rondo_cost_is_candidate(&q, one));
+  q.quantisation = RONDO_QUANTISE_NONE;
+  q.machines = 2; // a proxy forwards no packets
+  assert_false(rondo_cost_is_candidate(&q, one));
+  q.machines = 1;
+  for (q.link = 0; q.link < RONDO_COST_LINKS; q.link++)
+    assert_true(rondo_cost_is_candidate(&q, two) == (q.link == RONDO_COST_NVLINK));
 }
 
 // A connector for each pair of many ranks is only made if it is asked for, or if there is no other
@@ -676,6 +704,7 @@ int main(void) {
       cmocka_unit_test(quantised_messages_count_as_what_they_hold),
       cmocka_unit_test(chains_are_short_where_each_rank_has_a_core),
       cmocka_unit_test(many_connectors_are_no_candidate),
+      cmocka_unit_test(gpus_choose_packets_for_small_sizes),
       cmocka_unit_test(scratch_is_for_small_sizes),
       cmocka_unit_test_setup_teardown(a_file_is_read_as_it_was_written, texts_make, texts_free),
       cmocka_unit_test_setup_teardown(the_digest_tells_files_apart, texts_make, texts_free),

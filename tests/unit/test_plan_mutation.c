@@ -318,6 +318,40 @@ static void refuses_an_extra_round_that_writes_again(void **state) {
   assert_refused(what, "rank 1, op 1, chunk 0: writes its result a second time");
 }
 
+// A root that sends packets to ranks which send it nothing cannot know that they were taken.
+static void refuses_packets_that_nothing_answers(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 3);
+  what.slots = 2;
+  what.loops = 3;
+  for (uint32_t rank = 0; rank < 3; rank++) {
+    plans[rank].by_value = 1;
+    for (uint32_t i = 0; i < plans[rank].op_count; i++)
+      if (plans[rank].ops[i].primitive & (R | S))
+        plans[rank].ops[i].primitive |= RONDO_PRIM_PACKETS;
+  }
+  assert_refused(what, "op 0, chunk 0: writes over packets that rank");
+}
+
+static void refuses_packets_where_they_cannot_be(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[1].ops[0].primitive |= RONDO_PRIM_PACKETS;
+  assert_refused(what, "rank 1, op 0: has packets, and may send references");
+  plans[1].ops[1].primitive |= RONDO_PRIM_PACKETS;
+  plans[1].by_value = 1;
+  assert_refused(what, "rank 1, op 1: has packets, and does not send or receive one chunk");
+  what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT_PACKETS, 3);
+  plans[2].ops[0].primitive &= (uint16_t)~RONDO_PRIM_PACKETS;
+  assert_refused(what, "takes a message as packets");
+  what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, 3);
+  plans[2].ops[0].primitive |= RONDO_PRIM_PACKETS;
+  assert_refused(what, "takes a message of packets");
+  what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT_PACKETS, 3);
+  plans[2].ops[0].primitive |= C;
+  assert_refused(what, "rank 2, op 0: has packets, and sends what it copies, or receives what it");
+}
+
 static void refuses_ops_in_the_wrong_order(void **state) {
   (void)state;
   struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
@@ -1048,6 +1082,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refuses_bases_in_kinds_that_have_none),
     cmocka_unit_test(refuses_an_extra_send),
     cmocka_unit_test(refuses_an_extra_round_that_writes_again),
+    cmocka_unit_test(refuses_packets_that_nothing_answers),
+    cmocka_unit_test(refuses_packets_where_they_cannot_be),
     cmocka_unit_test(refuses_ops_in_the_wrong_order),
     cmocka_unit_test(refuses_a_peer_that_knows_nothing_of_it),
     cmocka_unit_test(refuses_plans_of_another_root),

@@ -145,6 +145,12 @@ static void one_shot_all_reduce_is_proved(void **state) {
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT);
 }
 
+static void all_reduces_of_packets_are_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT_PACKETS);
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT_PACKETS);
+}
+
 static void double_tree_all_reduce_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE);
@@ -794,8 +800,8 @@ static void two_level_fits_the_largest_groups(void **state) {
   free(at);
 }
 
-// Fewer slots than the least deadlock, so the number is not merely safe but right.
-static void one_slot_fewer_than_the_least_deadlocks(void **state) {
+// Fewer slots than the least deadlock, or lose packets, so the number is not merely safe but right.
+static void one_slot_fewer_than_the_least_is_refused(void **state) {
   (void)state;
   const int kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER};
   for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -808,6 +814,17 @@ static void one_slot_fewer_than_the_least_deadlocks(void **state) {
       assert_non_null(strstr(report.message, "deadlock: waits for room"));
     }
   }
+  for (int algorithm = RONDO_ALGORITHM_ONE_SHOT_PACKETS;
+       algorithm <= RONDO_ALGORITHM_TWO_SHOT_PACKETS; algorithm++)
+    for (uint32_t n = 2; n <= THOROUGH_MAX; n++) {
+      assert_int_equal(rondo_plan_least_slots(RONDO_ALL_REDUCE, algorithm, n), 2);
+      plans_build(RONDO_ALL_REDUCE, algorithm, n, 0);
+      struct rondo_plan_verify_case what = {
+          RONDO_ALL_REDUCE, n, 0, 1, 2, 0, n % 3, plans, NULL, 0, NULL};
+      struct rondo_plan_verify_report report;
+      assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
+      assert_non_null(strstr(report.message, "writes over packets that rank"));
+    }
   assert_int_equal(rondo_plan_least_slots(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, 2), 2);
   plans_build(RONDO_ALL_REDUCE, RONDO_ALGORITHM_HALVING, 2, 0);
   struct rondo_plan_verify_case what = {RONDO_ALL_REDUCE, 2, 0, 1, 1, 0, 0, plans, NULL, 0, NULL};
@@ -894,6 +911,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(bruck_all_gather_is_proved),
       cmocka_unit_test(two_shot_all_reduce_is_proved),
       cmocka_unit_test(one_shot_all_reduce_is_proved),
+      cmocka_unit_test(all_reduces_of_packets_are_proved),
       cmocka_unit_test(double_tree_all_reduce_is_proved),
       cmocka_unit_test(double_tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(double_tree_reduce_is_proved_for_every_root),
@@ -928,7 +946,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(plans_of_up_to_4096_ranks_are_proved),
       cmocka_unit_test(bruck_all_to_all_of_up_to_4096_ranks_moves_every_part),
       cmocka_unit_test(chunks_are_proved_one_at_a_time),
-      cmocka_unit_test(one_slot_fewer_than_the_least_deadlocks),
+      cmocka_unit_test(one_slot_fewer_than_the_least_is_refused),
       cmocka_unit_test(plans_with_several_peers_can_be_proved),
       cmocka_unit_test(refuses_cases_that_are_out_of_range),
   };

@@ -17,6 +17,7 @@ struct scene {
     struct rondo_slot slots[SLOTS];
   } to, from;
   struct rondo_endpoint send, recv;
+  struct rondo_plan_op op;
   struct rondo_task_context context;
 };
 
@@ -35,6 +36,7 @@ static void scene_init(struct scene *s, int phase, uint32_t first_sequence) {
   connect(&s->from.connector, &s->recv, first_sequence);
   rondo_endpoint_open_send(&s->send);
   rondo_endpoint_open_recv(&s->recv);
+  s->context.fixed.ops = (uint64_t)(uintptr_t)&s->op;
   s->context.state.send = (uint64_t)(uintptr_t)&s->send;
   s->context.state.recv = (uint64_t)(uintptr_t)&s->recv;
 }
@@ -155,6 +157,27 @@ static void without_data_it_waits_for_the_next_mark(void **state) {
   assert_int_equal(s.recv.sequence, 6);
 }
 
+// Of a message of packets, it waits for the first half packet.
+static void without_packets_it_waits_for_the_first(void **state) {
+  (void)state;
+  struct scene s;
+  scene_init(&s, RONDO_PHASE_OPS, 5);
+  s.op.primitive = RONDO_PRIM_RECV | RONDO_PRIM_COPY | RONDO_PRIM_PACKETS;
+  s.recv.has_packets = 1;
+  s.recv.payload = sizeof s.from.connector; // in place of slots
+  s.recv.slot_bytes = RONDO_PACKETS_BYTES;
+  for (int i = 0; i < 9; i++) {
+    const struct rondo_packets packets = rondo_connector_packets(&s.recv);
+    uint64_t *half = (uint64_t *)(uintptr_t)packets.at;
+    struct rondo_wait w = rondo_wait_of(&s.context, RONDO_ATTEMPT_NO_DATA);
+    *half = rondo_packet_half(UINT32_MAX, packets.mark - SLOTS);
+    assert_false(rondo_wait_is_over(&w));
+    *half = rondo_packet_half(0, packets.mark);
+    assert_true(rondo_wait_is_over(&w));
+    rondo_connector_consume_packets(&s.recv);
+  }
+}
+
 static void a_shut_connector_waits_for_the_gate_to_fail(void **state) {
   (void)state;
   struct scene s;
@@ -241,6 +264,7 @@ int main(void) {
       RONDO_NAMED_TEST("wait", an_open_gate_leaves_the_stream_to_wait_for),
       RONDO_NAMED_TEST("wait", without_credit_it_waits_until_the_peer_consumes),
       RONDO_NAMED_TEST("wait", without_data_it_waits_for_the_next_mark),
+      RONDO_NAMED_TEST("wait", without_packets_it_waits_for_the_first),
       RONDO_NAMED_TEST("wait", a_shut_connector_waits_for_the_gate_to_fail),
       RONDO_NAMED_TEST("wait", what_was_done_waits_for_nothing),
       RONDO_NAMED_TEST("wait", a_drain_waits_until_the_peer_consumes_more),

@@ -40,11 +40,11 @@ struct tuner {
 
 // --------------------------------------------------------------------- the grid ---
 
-// Whether the model predicts the algorithm.
+// Whether the algorithm is measured: the model predicts it, and not only on GPUs.
 static bool is_predicted(int kind, int algorithm) {
   const struct rondo_cost_query q = {.kind = kind, .nranks = 2};
   struct rondo_plan_form form;
-  return rondo_plan_form_of(&q, algorithm, &form);
+  return !rondo_plan_has_packets(algorithm) && rondo_plan_form_of(&q, algorithm, &form);
 }
 
 static uint32_t algorithm_count(int kind) {
