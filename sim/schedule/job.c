@@ -115,8 +115,11 @@ static bool loggp_set(struct rondo_schedule_job *job, const char *value,
                             "2500,1500,1000,0.02, and for --goal also ,O or ,O,S",
                             value);
   }
-  job->links[0] =
-      (struct rondo_schedule_link){numbers[0], numbers[1], numbers[2], numbers[3], true};
+  job->links[0] = (struct rondo_schedule_link){.latency_ns = numbers[0],
+                                               .overhead_ns = numbers[1],
+                                               .gap_ns = numbers[2],
+                                               .byte_ns = numbers[3],
+                                               .counts_gaps = true};
   job->links[1] = job->links[0];
   job->has_links = true;
   job->has_goal = count > 4;
@@ -196,6 +199,7 @@ static bool count_set(struct rondo_schedule_job *job, const char *name, const ch
                  {"iterations", 1, 1000000, &s->iterations},
                  {"root", 0, RONDO_MAX_RANKS - 1, &job->basic.root},
                  {"interfaces", 1, RONDO_MAX_RANKS, &s->interfaces},
+                 {"cores", 1, RONDO_MAX_RANKS, &s->cores},
                  {"slots", 1, 64, &job->slot_count}};
   if (strcmp(name, "seed") == 0) {
     *ok = rondo_schedule_read_count(value, 0, UINT64_MAX, &s->seed);

@@ -42,6 +42,9 @@ struct rondo_schedule_job {
   struct rondo_cost_model links_model; // without a file: of links that the options say
   struct rondo_schedule_layout **layouts;
   uint32_t layout_count, layout_capacity;
+  // What a message of the layout costs where ranks share cores; null: of none yet.
+  const struct rondo_schedule_layout *fitted;
+  struct rondo_schedule_link fit;
   struct rondo_plan_topology **topologies; // of groups, one for each digest
   uint32_t topology_count, topology_capacity;
   uint32_t **members; // by group, of those that are not all ranks
@@ -60,6 +63,9 @@ bool rondo_schedule_job_set(struct rondo_schedule_job *job, const char *name, co
 // the machine. Returns null if the job is refused.
 struct rondo_schedule_machine *rondo_schedule_job_make(struct rondo_schedule_job *job,
                                                        struct rondo_sim_error *error);
+
+// The cores of a machine of the job, which is made: fewer than it has ranks if these share them.
+uint32_t rondo_schedule_job_cores(const struct rondo_schedule_job *job);
 
 // True if the cost model considers the algorithm for the first collective of the job, which is
 // made.

@@ -7,6 +7,12 @@
 #include "sim/schedule/job.h"
 #include <rondo/rondo.h>
 
+// For a message of which only the bytes count, or only that it is one (fitted_link).
+#define FEW_BYTES 8u
+#define NEVER_NS (UINT64_C(1) << 62)
+#define MESSAGE_NS 1000.0
+#define BYTE_NS 1.0
+
 // --------------------------------------------------------------------- groups ---
 
 static uint32_t size_of(const struct rondo_schedule_job *job,
@@ -43,6 +49,15 @@ static const uint32_t *group_make(struct rondo_schedule_job *job,
   return ranks;
 }
 
+uint32_t rondo_schedule_job_cores(const struct rondo_schedule_job *job) {
+  uint32_t cores = job->settings.cores, ranks = job->settings.machine_ranks;
+  return cores && cores < ranks ? cores : ranks;
+}
+
+static bool shares_cores(const struct rondo_schedule_job *job) {
+  return rondo_schedule_job_cores(job) < job->settings.machine_ranks;
+}
+
 // The topology of a group; null if it is on one machine. Groups that lie alike share one.
 static const struct rondo_plan_topology *topology_of(struct rondo_schedule_job *job,
                                                      const uint32_t *ranks, uint32_t size) {
@@ -55,7 +70,7 @@ static const struct rondo_plan_topology *topology_of(struct rondo_schedule_job *
     has_others |= rank / per != first / per;
     at[i] = (struct rondo_plan_location){.machine = rank / per,
                                          .process = is_one_process ? rank / per : rank,
-                                         .cores = per,
+                                         .cores = rondo_schedule_job_cores(job),
                                          .ports = ports};
   }
   struct rondo_plan_topology *t = has_others ? rondo_plan_topology_create(at, size) : NULL;
@@ -83,7 +98,7 @@ static struct rondo_cost_query query_of(const struct rondo_schedule_job *job,
   q.inner = job->inner_link;
   if (!shape->topology) {
     q.link = job->inner_link;
-    q.cores = shape->nranks; // each rank has one
+    q.cores = shares_cores(job) ? job->settings.cores : shape->nranks; // else each rank has one
   }
   return q;
 }
@@ -110,12 +125,19 @@ static struct rondo_cost_terms link_terms(const struct rondo_schedule_link *l) {
                                    (float)busy, (float)l->byte_ns};
 }
 
+// What both cores do for a message.
+static struct rondo_cost_line link_line(const struct rondo_schedule_link *l) {
+  return (struct rondo_cost_line){(float)(2 * l->overhead_ns), 0};
+}
+
 static void links_model_make(struct rondo_schedule_job *job) {
   int inside = links_are_alike(job) ? RONDO_SCHEDULE_OUTSIDE : RONDO_SCHEDULE_INSIDE;
   job->links_model = rondo_cost_defaults;
   job->links_model.row_count = 0;
   job->links_model.alone[RONDO_COST_NETWORK] = link_terms(&job->links[RONDO_SCHEDULE_OUTSIDE]);
   job->links_model.alone[job->inner_link] = link_terms(&job->links[inside]);
+  job->links_model.shared[RONDO_COST_NETWORK] = link_line(&job->links[RONDO_SCHEDULE_OUTSIDE]);
+  job->links_model.shared[job->inner_link] = link_line(&job->links[inside]);
 }
 
 static bool shapes_are_equal(const struct rondo_schedule_shape *a,
@@ -158,6 +180,8 @@ static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *
   return l;
 }
 
+static double above_zero(double x) { return x > 0 ? x : 0; }
+
 // What a message costs by the cost model of the runtime: by the row of the algorithm if it has one
 // and the group is on one machine, else by the terms of the link class. The cost of a message
 // includes that of the steps at both ends.
@@ -186,10 +210,91 @@ static struct rondo_schedule_link model_link(const struct rondo_schedule_job *jo
   return l;
 }
 
-static void links_set(const struct rondo_schedule_job *job, struct rondo_schedule_collective *c) {
+// The same where ranks share cores, of a link class: what cores do for a message is a part of what
+// it costs where each rank has a core. The rest is its latency, and occupies links.
+static struct rondo_schedule_link shared_link(const struct rondo_schedule_job *job, int link) {
+  const struct rondo_cost_terms *all = &model_of(job)->alone[link];
+  const struct rondo_cost_line *work = &model_of(job)->shared[link];
+  return (struct rondo_schedule_link){
+      .latency_ns = above_zero((double)all->latency_ns - (double)work->message_ns),
+      .overhead_ns = (double)work->message_ns / 2,
+      .gap_ns = (double)all->message_ns,
+      .byte_ns = above_zero((double)all->byte_ns - (double)work->byte_ns),
+      .overhead_byte_ns = (double)work->byte_ns / 2};
+}
+
+// How long a collective takes alone on the shared cores of a machine, if messages cost that.
+static double layout_ns(const struct rondo_schedule_job *job,
+                        const struct rondo_schedule_layout *layout,
+                        struct rondo_schedule_link link) {
+  struct rondo_schedule_settings s = job->settings;
+  struct rondo_schedule_collective c = {.layout = layout, .links = {link}};
+  const struct rondo_schedule_call call = {0};
+  s.rank_count = s.machine_ranks = layout->shape.nranks;
+  s.costs = (struct rondo_schedule_costs){0};
+  s.order = RONDO_SCHEDULE_FREE;
+  s.quit_period_ns = s.residency_ns = NEVER_NS;
+  s.iterations = 1;
+  s.shuffles = false;
+  s.jitter = 0;
+  struct rondo_schedule_machine *m = rondo_schedule_machine_create(&s);
+  rondo_schedule_machine_add(m, &c);
+  for (uint32_t i = 0; i < s.rank_count; i++) {
+    rondo_schedule_machine_call(m, i, &call);
+  }
+  while (rondo_schedule_machine_run(m, UINT32_MAX) == RONDO_SCHEDULE_RUNNING) {
+  }
+  double ns = (double)rondo_schedule_machine_totals(m).makespan_ns;
+  rondo_schedule_machine_destroy(m);
+  return ns;
+}
+
+// The same by a row of the model, whose times are of all messages, and with them of the waits of
+// ranks for each other and for cores. So a message costs what makes the collective, simulated
+// alone, take the time that the model predicts: first one of few bytes, then this one.
+static struct rondo_schedule_link fitted_link(const struct rondo_schedule_job *job,
+                                              const struct rondo_schedule_layout *layout) {
+  const struct rondo_cost_model *model = model_of(job);
+  struct rondo_schedule_shape shape = layout->shape;
+  struct rondo_schedule_link fit = {0};
+  struct rondo_sim_error error;
+  int algorithm = shape.algorithm;
+  shape.bytes = shape.bytes < FEW_BYTES ? shape.bytes : FEW_BYTES;
+  struct rondo_cost_query few = query_of(job, &shape, shape.bytes),
+                          full = query_of(job, &shape, layout->shape.bytes);
+  struct rondo_schedule_layout *small = rondo_schedule_layout_create(&shape, &error);
+  double parts = layout_ns(job, small, (struct rondo_schedule_link){.overhead_ns = MESSAGE_NS});
+  rondo_schedule_layout_destroy(small);
+  fit.overhead_ns = MESSAGE_NS * rondo_cost_predict(model, &few, algorithm) / parts;
+  parts = layout_ns(job, layout, (struct rondo_schedule_link){.overhead_byte_ns = BYTE_NS});
+  if (layout->shape.bytes > shape.bytes && parts > 0) {
+    double rest = rondo_cost_predict(model, &full, algorithm) - layout_ns(job, layout, fit);
+    fit.overhead_byte_ns = BYTE_NS * above_zero(rest) / parts;
+  }
+  return fit;
+}
+
+static void shared_links_set(struct rondo_schedule_job *job, struct rondo_schedule_collective *c) {
+  const struct rondo_schedule_shape *shape = &c->layout->shape;
+  struct rondo_cost_query q = query_of(job, shape, shape->bytes);
+  c->links[RONDO_SCHEDULE_INSIDE] = shared_link(job, job->inner_link);
+  c->links[RONDO_SCHEDULE_OUTSIDE] = shared_link(job, RONDO_COST_NETWORK);
+  if (shape->topology || !rondo_cost_is_measured(model_of(job), &q, shape->algorithm)) {
+    return;
+  }
+  if (job->fitted != c->layout) {
+    job->fit = fitted_link(job, c->layout);
+    job->fitted = c->layout;
+  }
+  c->links[RONDO_SCHEDULE_INSIDE] = job->fit;
+}
+
+static void links_set(struct rondo_schedule_job *job, struct rondo_schedule_collective *c) {
   const struct rondo_schedule_shape *shape = &c->layout->shape;
   memcpy(c->links, job->links, sizeof c->links);
-  if (!job->has_links) {
+  if (!job->has_links && shares_cores(job)) {
+    shared_links_set(job, c);
+  } else if (!job->has_links) {
     c->links[RONDO_SCHEDULE_INSIDE] = model_link(job, shape, job->inner_link);
     c->links[RONDO_SCHEDULE_OUTSIDE] = model_link(job, shape, RONDO_COST_NETWORK);
   } else if (links_are_alike(job)) {

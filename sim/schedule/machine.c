@@ -101,6 +101,7 @@ static struct rondo_schedule_link link_of(const struct rondo_schedule_machine *m
   struct rondo_schedule_link link = m->collectives[context->fixed.generation].links[class];
   if (rondo_context_op(context)->primitive & RONDO_PRIM_PACKETS) {
     link.overhead_ns *= RONDO_COST_PACKETS_MESSAGE;
+    link.overhead_byte_ns *= RONDO_COST_PACKETS_BYTE;
     link.gap_ns *= RONDO_COST_PACKETS_MESSAGE;
     link.byte_ns *= RONDO_COST_PACKETS_BYTE;
   }
@@ -138,6 +139,18 @@ static void word_restore(struct rondo_slot *slot) {
   slot->address = word;
 }
 
+// How long a core works on a message at one of its ends.
+static double overhead_ns(const struct rondo_schedule_link *link, const struct rondo_slot *slot) {
+  return link->overhead_ns + link->overhead_byte_ns * (double)(slot->bytes & ~RONDO_SLOT_REFERENCE);
+}
+
+static double receive_ns(const struct rondo_schedule_machine *m,
+                         const struct rondo_task_context *context, const struct rondo_endpoint *e) {
+  const struct rondo_connector *c = rondo_endpoint_connector(e);
+  const struct rondo_schedule_link link = link_of(m, context, class_of(m, c));
+  return overhead_ns(&link, rondo_endpoint_slot(e));
+}
+
 // A message of the block that steps: when it leaves, and when it arrives.
 bool rondo_simulate_publish(const struct rondo_endpoint *e) {
   struct rondo_schedule_machine *m = running;
@@ -153,7 +166,8 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e) {
   const struct rondo_schedule_link link = link_of(m, context, class);
   struct rondo_schedule_port *port = port_of(m, class, c->producer_rank);
   bool receives = (rondo_context_op(context)->primitive & RONDO_PRIM_RECV) != 0;
-  m->cost_ns += link.overhead_ns * (receives ? 2 : 1);
+  m->cost_ns += overhead_ns(&link, slot);
+  m->cost_ns += receives ? receive_ns(m, context, rondo_context_recv(context)) : 0;
   m->received = receives;
   uint64_t ready_ns = m->now_ns + whole_ns(m->cost_ns);
   uint64_t leaves_ns = later_of(ready_ns, port->sends_until_ns);
@@ -193,7 +207,7 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
   }
   const struct rondo_schedule_link link = link_of(m, context, class_of(m, c));
   if (!m->received) {
-    m->cost_ns += link.overhead_ns;
+    m->cost_ns += overhead_ns(&link, rondo_endpoint_slot(e));
   }
   m->received = false;
   rondo_schedule_event_push(
@@ -222,15 +236,6 @@ static void schedule(struct rondo_schedule_machine *m, struct rondo_schedule_ran
                      uint64_t at_ns) {
   r->state = RONDO_SCHEDULE_SCHEDULED;
   step_plan(m, r, at_ns);
-}
-
-// The program of a rank goes on at `at_ns`.
-static void submit_at(struct rondo_schedule_machine *m, const struct rondo_schedule_rank *r,
-                      uint64_t at_ns) {
-  rondo_schedule_event_push(
-      &m->events, &(struct rondo_schedule_event){.at_ns = at_ns,
-                                                 .kind = RONDO_SCHEDULE_SUBMIT,
-                                                 .rank = rondo_schedule_rank_number(m, r)});
 }
 
 static uint64_t compute_ns(struct rondo_schedule_machine *m, const struct rondo_schedule_rank *r,
@@ -302,7 +307,7 @@ static bool program_go_on(struct rondo_schedule_machine *m, struct rondo_schedul
     }
     uint64_t compute = compute_ns(m, r, &m->arrays.runs[r->first_call + r->submitted].call);
     if (compute) {
-      submit_at(m, r, now_ns + compute);
+      rondo_schedule_compute(m, r, now_ns, compute);
       break;
     }
   }
@@ -321,7 +326,7 @@ static void program_resume(struct rondo_schedule_machine *m, struct rondo_schedu
   }
   if (r->submitted < r->call_count) {
     const struct rondo_schedule_call *call = &m->arrays.runs[r->first_call + r->submitted].call;
-    submit_at(m, r, now_ns + compute_ns(m, r, call));
+    rondo_schedule_compute(m, r, now_ns, compute_ns(m, r, call));
   }
 }
 
@@ -475,7 +480,16 @@ static void step_end(struct rondo_schedule_machine *m, struct rondo_schedule_ran
 static void rank_step(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                       uint64_t now_ns) {
   uint64_t preemptions = r->block.counters.preemptions;
+  uint64_t again_ns;
+  if (!rondo_schedule_core_ask(m, r, RONDO_SCHEDULE_CORE_STEP, now_ns, &again_ns)) {
+    m->totals.blocked_ns[RONDO_SCHEDULE_NO_CORE] += again_ns - now_ns;
+    schedule(m, r, again_ns);
+    return;
+  }
   int result = block_step(m, r, now_ns);
+  if (r->busy_until_ns > now_ns) {
+    rondo_schedule_core_take(m, r, r->busy_until_ns);
+  }
   completions_take(m, r, r->busy_until_ns);
   step_end(m, r, result, preemptions);
 }
@@ -651,6 +665,8 @@ static void event_handle(struct rondo_schedule_machine *m, const struct rondo_sc
   default:
     if (e->sequence == RONDO_SCHEDULE_PROGRAM) {
       submission_handle(m, r, e->at_ns);
+    } else if (e->sequence == RONDO_SCHEDULE_COMPUTE) {
+      rondo_schedule_compute_go_on(m, r, e->at_ns);
     } else {
       rondo_schedule_order_round(m, e->sequence, e->at_ns);
     }
@@ -664,7 +680,7 @@ static void programs_begin(struct rondo_schedule_machine *m) {
     struct rondo_schedule_rank *r = &m->ranks[i];
     if (r->call_count) {
       const struct rondo_schedule_call *first = &m->arrays.runs[r->first_call].call;
-      submit_at(m, r, r->late_ns + compute_ns(m, r, first));
+      rondo_schedule_compute(m, r, r->late_ns, compute_ns(m, r, first));
     }
   }
 }

@@ -19,12 +19,12 @@
 #include "scheduler/policy_core.h"
 #include "sim/schedule/layout.h"
 
-// What a message of s bytes costs (LogGP): the sender is busy for overhead_ns, the link of the rank
-// for gap_ns + s × byte_ns, then the message is on its way for latency_ns, and the receiver is busy
-// for overhead_ns. The link of the receiver is occupied for as long as that of the sender. A credit
-// takes latency_ns.
+// What a message of s bytes costs (LogGP): the sender is busy for overhead_ns + s ×
+// overhead_byte_ns, the link of the rank for gap_ns + s × byte_ns, then the message is on its way
+// for latency_ns, and the receiver is busy for as long as the sender was. The link of the receiver
+// is occupied for as long as that of the sender. A credit takes latency_ns.
 struct rondo_schedule_link {
-  double latency_ns, overhead_ns, gap_ns, byte_ns;
+  double latency_ns, overhead_ns, gap_ns, byte_ns, overhead_byte_ns;
   bool counts_gaps; // s - 1 gaps between bytes, in whole nanoseconds, as LogGOPSim counts them
 };
 
@@ -56,6 +56,9 @@ enum rondo_schedule_order {
 struct rondo_schedule_settings {
   uint32_t rank_count, machine_ranks; // ranks of a machine; they follow each other
   uint32_t interfaces; // of a machine: its ranks share their links to other machines in turn
+  // Of a machine. Where it has more ranks, these take the cores that are free, for steps that take
+  // time and for computing. 0: each rank has one.
+  uint32_t cores;
   struct rondo_policy policy;
   uint64_t quit_period_ns, residency_ns;
   struct rondo_schedule_costs costs;
@@ -102,7 +105,8 @@ enum rondo_schedule_reason {
   RONDO_SCHEDULE_NO_DATA = 0,
   RONDO_SCHEDULE_NO_CREDIT = 1,
   RONDO_SCHEDULE_NO_WORK = 2, // nothing was submitted
-  RONDO_SCHEDULE_REASONS = 3
+  RONDO_SCHEDULE_NO_CORE = 3, // other ranks had all cores of the machine
+  RONDO_SCHEDULE_REASONS = 4
 };
 
 struct rondo_schedule_traffic {

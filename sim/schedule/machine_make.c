@@ -40,6 +40,7 @@ void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m) {
     free(m->ports[i]);
     free(m->port_of[i]);
   }
+  rondo_schedule_cores_fini(m);
   rondo_schedule_event_queue_fini(&m->events);
   rondo_schedule_orders_fini(m);
   free(m->wired);
@@ -335,6 +336,7 @@ void rondo_schedule_machine_start(struct rondo_schedule_machine *m) {
   calls_translate(m);
   rondo_schedule_orders_make(m);
   ports_make(m);
+  rondo_schedule_cores_make(m);
   ranks_make(m);
   for (uint32_t i = 0; i < m->collective_count; i++) {
     connectors_make(m, i);

@@ -1,5 +1,5 @@
-// The state of a machine: for machine.c, look.c, look_ahead.c and order.c, which run it, and
-// machine_make.c, which makes it.
+// The state of a machine: for machine.c, cores.c, look.c, look_ahead.c and order.c, which run it,
+// and machine_make.c, which makes it.
 #ifndef RONDO_SIM_SCHEDULE_MACHINE_STATE_H
 #define RONDO_SIM_SCHEDULE_MACHINE_STATE_H
 
@@ -33,6 +33,19 @@ struct rondo_schedule_member {
   uint64_t runs;  // that went to the daemon
 };
 
+// What a rank needs a core for.
+enum rondo_schedule_core_use {
+  RONDO_SCHEDULE_CORE_STEP = 0,    // of its block
+  RONDO_SCHEDULE_CORE_COMPUTE = 1, // of its program
+  RONDO_SCHEDULE_CORE_USES = 2
+};
+
+// The cores of a machine that its ranks share. Who finds none takes the next ticket.
+struct rondo_schedule_cores {
+  uint64_t *until_ns; // when each is free
+  uint64_t given, called;
+};
+
 // A link takes one message after the other.
 struct rondo_schedule_port {
   uint64_t sends_until_ns, receives_until_ns;
@@ -58,6 +71,8 @@ struct rondo_schedule_rank {
   uint32_t first_call, call_count, first_member, member_count;
   double slowness;
   uint64_t late_ns;
+  uint64_t compute_ns; // that the rank has to compute before its program goes on
+  uint64_t tickets[RONDO_SCHEDULE_CORE_USES]; // for a core; 0: it does not wait
   struct rondo_sq_producer sq;
   struct rondo_block block;
   struct rondo_daemon_core core;
@@ -100,6 +115,7 @@ enum rondo_schedule_submission {
   RONDO_SCHEDULE_PROGRAM = 0,  // the program of a rank goes on
   RONDO_SCHEDULE_GATHER = 1,   // the coordinator looks at what is ready
   RONDO_SCHEDULE_ANNOUNCE = 2, // all ranks know what the coordinator has found
+  RONDO_SCHEDULE_COMPUTE = 3   // a rank that shares cores computes
 };
 
 struct rondo_schedule_machine {
@@ -113,6 +129,7 @@ struct rondo_schedule_machine {
   struct rondo_schedule_arrays arrays;
   struct rondo_schedule_port *ports[RONDO_SCHEDULE_CLASSES]; // by rank; by interface
   uint32_t *port_of[RONDO_SCHEDULE_CLASSES];                 // by rank
+  struct rondo_schedule_cores *cores;                        // by machine; null: each rank has one
   struct rondo_schedule_event_queue events;
   struct rondo_schedule_orders orders;
   struct rondo_communicator_gate gate; // open, of all collectives
@@ -158,6 +175,26 @@ void rondo_schedule_orders_fini(struct rondo_schedule_machine *m);
 // A run of the rank was submitted. Returns true if the daemon was given any.
 bool rondo_schedule_order_submit(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                                  uint32_t index, uint64_t now_ns);
+
+void rondo_schedule_cores_make(struct rondo_schedule_machine *m);
+void rondo_schedule_cores_fini(struct rondo_schedule_machine *m);
+
+// Returns true if the rank may take a core of its machine now. Else it must ask again at
+// `again_ns`.
+bool rondo_schedule_core_ask(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                             enum rondo_schedule_core_use use, uint64_t now_ns, uint64_t *again_ns);
+
+// After rondo_schedule_core_ask: the rank takes the core.
+void rondo_schedule_core_take(struct rondo_schedule_machine *m, const struct rondo_schedule_rank *r,
+                              uint64_t until_ns);
+
+// From `at_ns` on the rank computes for `ns`; then its program goes on.
+void rondo_schedule_compute(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                            uint64_t at_ns, uint64_t ns);
+
+// The rank computes its next time slice, if a core is free.
+void rondo_schedule_compute_go_on(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                                  uint64_t now_ns);
 
 // A part of a round of the coordinator: RONDO_SCHEDULE_GATHER or _ANNOUNCE.
 void rondo_schedule_order_round(struct rondo_schedule_machine *m, uint32_t part, uint64_t now_ns);

@@ -76,6 +76,7 @@ static struct argp_option options[] = {
      "of rondo-info tune, in place of the cost model that is compiled in", 0},
     {"interfaces", KEY_SETTING, "N", 0,
      "of a machine to others, which its ranks share in turn (one for each rank)", 0},
+    {"cores", KEY_SETTING, "N", 0, "of a machine, which its ranks share (one for each rank)", 0},
     {"link", KEY_SETTING, "CLASS", 0,
      "inside a machine: thread, shared_memory (default), nvlink or network", 0},
     {"latency", KEY_SETTING, "TIME", 0, "of a message", 0},

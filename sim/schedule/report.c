@@ -82,7 +82,8 @@ const char *rondo_schedule_outcome_name(int outcome) {
   return names[outcome];
 }
 
-static const char *const reason_names[RONDO_SCHEDULE_REASONS] = {"no_data", "no_credit", "no_work"};
+static const char *const reason_names[RONDO_SCHEDULE_REASONS] = {"no_data", "no_credit", "no_work",
+                                                                 "no_core"};
 static const char *const class_names[RONDO_SCHEDULE_CLASSES] = {"inside", "outside"};
 
 static double mean_of(uint64_t sum, uint64_t count) {
@@ -151,13 +152,13 @@ static json_t *scheduler_json(const struct rondo_schedule_totals *t) {
 static const char *const order_names[] = {"free", "static", "coordinator"};
 
 static json_t *job_json(const struct rondo_schedule_job *j) {
-  return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:b, s:I}", "program",
-                   *j->program ? j->program : "one collective", "ranks",
-                   (json_int_t)j->settings.rank_count, "machines", (json_int_t)j->machines,
-                   "iterations", (json_int_t)j->settings.iterations, "orders",
-                   j->settings.shuffles ? "random" : "one", "order", order_names[j->settings.order],
-                   "preempts", j->settings.policy.budget != RONDO_BUDGET_NEVER, "seed",
-                   (json_int_t)j->settings.seed);
+  return json_pack(
+      "{s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:b, s:I}", "program",
+      *j->program ? j->program : "one collective", "ranks", (json_int_t)j->settings.rank_count,
+      "machines", (json_int_t)j->machines, "cores", (json_int_t)rondo_schedule_job_cores(j),
+      "iterations", (json_int_t)j->settings.iterations, "orders",
+      j->settings.shuffles ? "random" : "one", "order", order_names[j->settings.order], "preempts",
+      j->settings.policy.budget != RONDO_BUDGET_NEVER, "seed", (json_int_t)j->settings.seed);
 }
 
 void rondo_schedule_line_name(const struct rondo_schedule_report *r, uint32_t line,
@@ -271,6 +272,7 @@ static void scheduler_add(struct rondo_sim_text *t, const struct rondo_schedule_
   time_add(t, "waited for data", x->blocked_ns[RONDO_SCHEDULE_NO_DATA]);
   time_add(t, "waited for a credit", x->blocked_ns[RONDO_SCHEDULE_NO_CREDIT]);
   time_add(t, "waited for work", x->blocked_ns[RONDO_SCHEDULE_NO_WORK]);
+  time_add(t, "waited for a core", x->blocked_ns[RONDO_SCHEDULE_NO_CORE]);
 }
 
 static void path_add(struct rondo_sim_text *t, const struct rondo_schedule_path *p) {
@@ -303,6 +305,10 @@ static void headline_add(struct rondo_sim_text *t, const struct rondo_schedule_r
                      j->machines, j->machines > 1 ? "s" : "",
                      j->settings.shuffles ? ", each in an order of its own" : "",
                      j->settings.policy.budget == RONDO_BUDGET_NEVER ? ", without preemption" : "");
+  if (rondo_schedule_job_cores(j) < j->settings.machine_ranks) {
+    rondo_sim_text_add(t, "%" PRIu32 " cores for the ranks of a machine\n",
+                       rondo_schedule_job_cores(j));
+  }
   if (j->settings.order) {
     rondo_sim_text_add(t, "in one order: %s\n", order_names[j->settings.order]);
   }

@@ -241,13 +241,14 @@ static void part_text(char text[64], uint64_t ns, uint64_t all) {
 
 static void blocked_add(struct rondo_sim_text *t, const struct rondo_schedule_report *r) {
   static const char *const names[RONDO_SCHEDULE_REASONS] = {"data of a peer", "room at a peer",
-                                                            "work"};
+                                                            "work", "a core"};
   const struct rondo_schedule_totals *x = &r->totals;
   uint64_t all = x->makespan_ns * r->job->settings.rank_count;
   section_add(t, "What do blocks wait for?",
               "The block of a rank executes its collectives. This is for how long blocks had "
               "nothing to do, all together, and which part that is of the makespan of all ranks. "
-              "Waiting for work means that the program had submitted nothing more.");
+              "Waiting for work means that the program had submitted nothing more; for a core, "
+              "that other ranks of the machine had all of them.");
   svg_begin(t, (double)RONDO_SCHEDULE_REASONS * ROW + 4);
   for (uint32_t i = 0; i < RONDO_SCHEDULE_REASONS; i++) {
     char text[64];

@@ -65,6 +65,19 @@ def check_orders():
     assert "outcome: deadlock" in run(program, 10)
 
 
+def check_cores():
+    """Ranks that share cores take longer, wait for them, and the report says so."""
+    alone, shared = (json.loads(run(DISORDER + " --link thread --json" + cores))
+                     for cores in ("", " --cores 3"))
+    assert alone["job"]["cores"] == 8 and shared["job"]["cores"] == 3, (alone, shared)
+    assert alone["scheduler"]["blocked_us"]["no_core"] == 0, alone["scheduler"]
+    assert shared["makespan_us"] > alone["makespan_us"], (alone, shared)
+    text = run(DISORDER + " --link thread --cores 3")
+    assert "3 cores for the ranks of a machine\n" in text, text
+    waited = shared["scheduler"]["blocked_us"]["no_core"]
+    assert waited > 0 and f"{waited:.3f} us\n" in text, text
+
+
 def check_trace():
     """Each run is an async slice of its rank, from submission to end."""
     events = json.loads(run(DISORDER + " --machines 2 --trace -"))["traceEvents"]
@@ -125,7 +138,7 @@ def check_page():
     assert len(drawings) == 6, len(drawings)
     for part in ("latency", "transfer", "link", "block", "other"):
         assert f"{found['critical_path'][part + '_us']:.1f} us" in text, part
-    for reason in ("no_data", "no_credit", "no_work"):
+    for reason in ("no_data", "no_credit", "no_work", "no_core"):
         assert f"{found['scheduler']['blocked_us'][reason]:.1f} us" in text, reason
     for line in found["collectives"]:
         titles = [t.text for t in drawings[0].iter(SVG + "title")
@@ -375,6 +388,7 @@ def check_refusals():
         ("--slots 3", "slots"),
         ("--preset h200", "preset: \"h200\" is not one of h100,frontier"),
         ("--preset h100 --ranks 12", "12 ranks do not fill machines of 8"),
+        ("--cores 0", "cores"),
         ("--cost-model /nowhere/x", "cost-model: /nowhere/x: No such file"),
         ("--root 8 --op reduce", "root"),
         ("--orders none", "orders"),
@@ -419,6 +433,7 @@ def check_scale():
 
 
 check_results()
+check_cores()
 check_orders()
 check_trace()
 check_page()

@@ -13,41 +13,8 @@
 #include "sim/schedule/regret.h"
 #include "tests/support/load.h"
 #include "tests/support/named.h"
+#include "tests/support/schedule.h"
 #include <rondo/rondo.h>
-
-#define END "end"
-#define MOST_EVENTS 50000000u // more than any job here has: one that spins fails
-
-// Makes a job from pairs of names and values, which end with END.
-static void job_open(struct rondo_schedule_job *job, const char *const *settings) {
-  struct rondo_sim_error error;
-  rondo_schedule_job_init(job);
-  for (; strcmp(*settings, END) != 0; settings += 2) {
-    if (!rondo_schedule_job_set(job, settings[0], settings[1], &error))
-      fail_msg("%s", error.text);
-  }
-}
-
-// Runs a job to its end.
-static struct rondo_schedule_totals job_play(struct rondo_schedule_job *job) {
-  struct rondo_sim_error error;
-  struct rondo_schedule_machine *m = rondo_schedule_job_make(job, &error);
-  if (!m)
-    fail_msg("%s", error.text);
-  (void)rondo_schedule_machine_run(m, MOST_EVENTS);
-  struct rondo_schedule_totals totals = rondo_schedule_machine_totals(m);
-  rondo_schedule_machine_destroy(m);
-  rondo_schedule_job_fini(job);
-  return totals;
-}
-
-static struct rondo_schedule_totals play(const char *const *settings) {
-  struct rondo_schedule_job job;
-  job_open(&job, settings);
-  return job_play(&job);
-}
-
-#define PLAY(...) play((const char *const[]){__VA_ARGS__, END})
 
 // In a published audit of LogGOPSim an eager message ends after L + 2o + g + (s - 1)G; a ring of
 // four ranks passes six.
