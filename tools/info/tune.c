@@ -22,7 +22,7 @@
 #define MAX_JOB_BYTES (UINT64_C(96) << 20) // of the larger buffers of all ranks
 #define KEY_BYTES 32
 
-static const uint32_t sizes[] = {8, 256, 2048, 8192, 65536, 262144, 2097152};
+static const uint32_t sizes[] = {8, 256, 2048, 8192, 65536, 262144, 1048576, 2097152};
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 struct options {
