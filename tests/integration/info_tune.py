@@ -36,6 +36,32 @@ def check_file(path):
     return text
 
 
+# Starts two processes here, as a launcher would on two machines.
+LAUNCHER = ('sh -c \'export RONDO_ROOT=127.0.0.1 RONDO_RANK_COUNT=2 RONDO_JOB=tuned-$$; '
+            'RONDO_RANK=1 "$@" </dev/null >/dev/null & RONDO_RANK=0 exec "$@"\' sh')
+
+
+def check_machines(path, without):
+    """With a launcher the file has rows of the network, and its terms are measured."""
+    process = tune(path, "--machines", LAUNCHER)
+    progress = process.communicate()[1]
+    assert process.returncode == 0, progress
+    assert "2 ranks, network, repeat 1 of 1" in progress, progress
+    with open(path, encoding="ascii") as file:
+        text = file.read()
+    rows = [[line for line in lines.splitlines() if line.startswith("row network ")]
+            for lines in (without, text)]
+    assert not rows[0] and any(" all_reduce ring " in row for row in rows[1]), rows
+    terms = [[line for line in lines.splitlines() if line.startswith("link network ")]
+             for lines in (without, text)]
+    assert terms[0] != terms[1], terms
+    os.unlink(path)
+    process = tune(path, "--machines", "exit 3 #")
+    why = process.communicate()[1]
+    assert process.returncode == 1 and "rondo-perf has ended" in why, why
+    assert not os.path.exists(path)
+
+
 def check_torn(path, text):
     with open(path, "w", encoding="ascii") as file:
         file.write(text[:len(text) // 2])
@@ -81,7 +107,10 @@ def check_interrupted(folder):
 
 with tempfile.TemporaryDirectory() as scratch:
     model = os.path.join(scratch, "model")
-    check_torn(model, check_file(model))
+    plain = check_file(model)
+    check_torn(model, plain)
     check_older(model)
+    if len(os.sched_getaffinity(0)) > 1:
+        check_machines(model, plain)
 with tempfile.TemporaryDirectory() as scratch:
     check_interrupted(scratch)

@@ -15,8 +15,8 @@
 #define PROGRAM "rondo-perf"
 
 struct child {
-  uint32_t rank, ranks;
-  bool processes;
+  const struct info_perf_ranks *ranks;
+  uint32_t rank;
   const char *algorithms, *job;
   int input, output; // -1: none
 };
@@ -36,24 +36,38 @@ static void number_set(const char *name, uint32_t value) {
   setenv(name, text, 1);
 }
 
+// Becomes the program, or the launcher, which gets the program and its arguments as its own.
+static void program_exec(const struct child *c, const char *path) {
+  char ranks[16], command[PATH_MAX];
+  (void)snprintf(ranks, sizeof ranks, "%" PRIu32, c->ranks->count);
+  if (!c->ranks->launcher) {
+    (void)execlp(path, PROGRAM, "--serve", "--check", "0", "--pin", "0", "-t", ranks, (char *)NULL);
+    return;
+  }
+  if (snprintf(command, sizeof command, "%s \"$@\"", c->ranks->launcher) >= PATH_MAX)
+    errno = ENAMETOOLONG;
+  else
+    (void)execlp("sh", "sh", "-c", command, "sh", path, "--serve", "--check", "0", "--pin", "0",
+                 "-t", ranks, (char *)NULL);
+}
+
 // Between fork and exec. This program has one thread.
 static void child_exec(const struct child *c) {
-  char path[PATH_MAX], ranks[16];
+  char path[PATH_MAX];
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   prctl(PR_SET_PDEATHSIG, SIGTERM); // also if this program is killed
   dup2(c->input >= 0 ? c->input : nothing, STDIN_FILENO);
   dup2(c->output >= 0 ? c->output : nothing, STDOUT_FILENO);
   setenv("RONDO_ALGO", c->algorithms, 1);
   unsetenv("RONDO_COST_MODEL");
-  if (c->processes) {
+  if (c->ranks->processes) {
     number_set("RONDO_RANK", c->rank);
-    number_set("RONDO_RANK_COUNT", c->ranks);
+    number_set("RONDO_RANK_COUNT", c->ranks->count);
     setenv("RONDO_ROOT", "127.0.0.1", 1);
     setenv("RONDO_JOB", c->job, 1);
   }
   program_find(path);
-  (void)snprintf(ranks, sizeof ranks, "%" PRIu32, c->ranks);
-  (void)execlp(path, PROGRAM, "--serve", "--check", "0", "--pin", "0", "-t", ranks, (char *)NULL);
+  program_exec(c, path);
   fprintf(stderr, "rondo-info tune: %s: %s\n", path, strerror(errno));
   _exit(127);
 }
@@ -67,7 +81,7 @@ static bool answer_read(struct info_perf *perf, char *line, size_t bytes) {
 
 static bool children_fork(struct info_perf *perf, struct child *c, const int requests[2],
                           const int answers[2]) {
-  for (c->rank = 0; c->rank < (c->processes ? c->ranks : 1); c->rank++) {
+  for (c->rank = 0; c->rank < (c->ranks->processes ? c->ranks->count : 1); c->rank++) {
     c->input = c->rank == 0 ? requests[0] : -1;
     c->output = c->rank == 0 ? answers[1] : -1;
     pid_t pid = fork();
@@ -80,15 +94,14 @@ static bool children_fork(struct info_perf *perf, struct child *c, const int req
   return true;
 }
 
-bool info_perf_start(struct info_perf *perf, uint32_t ranks, bool processes,
+bool info_perf_start(struct info_perf *perf, const struct info_perf_ranks *ranks,
                      const char *algorithms) {
   static unsigned job_number;
   char job[64], line[256];
   int requests[2], answers[2];
-  struct child child = {
-      .ranks = ranks, .processes = processes, .algorithms = algorithms, .job = job};
+  struct child child = {.ranks = ranks, .algorithms = algorithms, .job = job};
   (void)snprintf(job, sizeof job, "tune-%ld-%u", (long)getpid(), job_number++);
-  *perf = (struct info_perf){.pids = calloc(ranks, sizeof *perf->pids)};
+  *perf = (struct info_perf){.pids = calloc(ranks->count, sizeof *perf->pids)};
   if (!perf->pids || pipe2(requests, O_CLOEXEC) != 0 || pipe2(answers, O_CLOEXEC) != 0) {
     fprintf(stderr, "rondo-info tune: %s\n", strerror(errno));
     return false;

@@ -16,9 +16,17 @@ struct info_perf {
   FILE *requests, *answers; // of rank 0
 };
 
-// Starts `ranks` ranks, as threads of one process or as processes, with RONDO_ALGO `algorithms`.
-// Returns false if they do not come up; a line on stderr says why.
-bool info_perf_start(struct info_perf *perf, uint32_t ranks, bool processes,
+// The ranks that are started. `launcher`: a command of the shell that starts a program on each
+// machine, with RONDO_ALGO in its environment; null: they are threads of one process, or processes.
+struct info_perf_ranks {
+  uint32_t count;
+  bool processes;
+  const char *launcher;
+};
+
+// Starts the ranks with RONDO_ALGO `algorithms`. Returns false if they do not come up; a line on
+// stderr says why.
+bool info_perf_start(struct info_perf *perf, const struct info_perf_ranks *ranks,
                      const char *algorithms);
 
 // Sends a request, and reads the time of a collective. Returns false after a failure, which has

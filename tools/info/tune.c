@@ -26,7 +26,7 @@ static const uint32_t sizes[] = {8, 256, 2048, 8192, 65536, 262144, 1048576, 209
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 struct options {
-  const char *path;
+  const char *path, *launcher;
   uint32_t budget_ms, repeats, max_ranks;
   bool only_threads;
 };
@@ -60,6 +60,32 @@ static void ranks_add(struct rondo_cost_model *m, uint32_t ranks, uint32_t most)
     m->ranks[m->rank_points++] = ranks;
 }
 
+// Whether ranks of a link class are measured at this number of ranks. There are two machines, each
+// with one rank.
+static bool is_measured(const struct tuner *t, int link, uint32_t i) {
+  switch (link) {
+  case RONDO_COST_THREAD:
+    return true;
+  case RONDO_COST_SHARED_MEMORY:
+    return !t->options.only_threads;
+  case RONDO_COST_NETWORK:
+    return t->options.launcher && t->file.model.ranks[i] == 2;
+  default:
+    return false;
+  }
+}
+
+// A kind with one algorithm needs no row.
+static void rows_add(struct tuner *t, int link) {
+  struct rondo_cost_model *m = &t->file.model;
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
+    for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT && algorithm_count(kind) > 1;
+         algorithm++)
+      if (is_predicted(kind, algorithm) && m->row_count < RONDO_COST_MAX_ROWS)
+        t->file.rows[m->row_count++] = (struct rondo_cost_row){
+            .link = (uint8_t)link, .kind = (uint8_t)kind, .algorithm = (uint8_t)algorithm};
+}
+
 // Numbers of ranks with a core each, and of ranks that share cores.
 static void grid_make(struct tuner *t) {
   struct rondo_cost_model *m = &t->file.model;
@@ -76,15 +102,9 @@ static void grid_make(struct tuner *t) {
   ranks_add(m, 32 * m->cores, most);
   m->size_points = SIZES;
   memcpy(m->sizes, sizes, sizeof sizes);
-  // A kind with one algorithm needs no row.
-  int links = t->options.only_threads ? 1 : RONDO_COST_SHARED_MEMORY + 1;
-  for (int link = 0; link < links; link++)
-    for (int kind = 0; kind < RONDO_KIND_COUNT; kind++)
-      for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT && algorithm_count(kind) > 1;
-           algorithm++)
-        if (is_predicted(kind, algorithm) && m->row_count < RONDO_COST_MAX_ROWS)
-          t->file.rows[m->row_count++] = (struct rondo_cost_row){
-              .link = (uint8_t)link, .kind = (uint8_t)kind, .algorithm = (uint8_t)algorithm};
+  for (int link = 0; link < RONDO_COST_LINKS; link++)
+    if (is_measured(t, link, 0))
+      rows_add(t, link);
 }
 
 // The descriptor's count in bytes with which messages have `bytes`. 0: too large, or no candidate.
@@ -116,6 +136,7 @@ static bool cell_measure(struct tuner *t, struct info_perf *perf, uint32_t row, 
   uint64_t count = cell_bytes(r, m->ranks[i], m->sizes[k]);
   struct rondo_cost_query q = {
       .kind = r->kind, .nranks = m->ranks[i], .bytes = count, .link = r->link, .cores = m->cores};
+  q.machines = r->link == RONDO_COST_NETWORK ? q.nranks : 1;
   char request[128];
   double time_ns = 0;
   if (count == 0)
@@ -147,7 +168,9 @@ static bool job_measure(struct tuner *t, int link, int algorithm, uint32_t i, ui
   forced_write(algorithm, forced, sizeof forced);
   if (!forced[0])
     return true;
-  bool good = info_perf_start(&perf, m->ranks[i], link != RONDO_COST_THREAD, forced);
+  const struct info_perf_ranks ranks = {m->ranks[i], link == RONDO_COST_SHARED_MEMORY,
+                                        link == RONDO_COST_NETWORK ? t->options.launcher : NULL};
+  bool good = info_perf_start(&perf, &ranks, forced);
   for (uint32_t row = 0; row < m->row_count && good; row++)
     if (t->file.rows[row].link == link && t->file.rows[row].algorithm == algorithm)
       for (uint32_t k = 0; k < m->size_points && good; k++)
@@ -167,19 +190,23 @@ static void progress_print(uint32_t done, uint32_t all, const char *what) {
 
 static bool all_measure(struct tuner *t) {
   const struct rondo_cost_model *m = &t->file.model;
-  uint32_t links = t->options.only_threads ? 1 : 2;
-  uint32_t all = t->options.repeats * links * m->rank_points, done = 0;
+  uint32_t each = 0, done = 0;
   bool good = true;
+  for (int link = 0; link < RONDO_COST_LINKS; link++)
+    for (uint32_t i = 0; i < m->rank_points; i++)
+      each += is_measured(t, link, i);
+  uint32_t all = t->options.repeats * each;
   for (uint32_t repeat = 0; repeat < t->options.repeats; repeat++)
-    for (uint32_t link = 0; link < links; link++)
+    for (int link = 0; link < RONDO_COST_LINKS; link++)
       for (uint32_t i = 0; i < m->rank_points; i++) {
         char what[96];
+        if (!is_measured(t, link, i))
+          continue;
         (void)snprintf(what, sizeof what, "%" PRIu32 " ranks, %s, repeat %" PRIu32 " of %" PRIu32,
-                       m->ranks[i], rondo_cost_link_name((int)link), repeat + 1,
-                       t->options.repeats);
+                       m->ranks[i], rondo_cost_link_name(link), repeat + 1, t->options.repeats);
         progress_print(done++, all, what);
         for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT && good; algorithm++)
-          good = job_measure(t, (int)link, algorithm, i, repeat);
+          good = job_measure(t, link, algorithm, i, repeat);
         if (!good)
           return false;
       }
@@ -340,6 +367,10 @@ static void options_read(struct options *options, int argc, char **argv) {
        .offset = offsetof(struct options, max_ranks), .low = 2, .high = 1024},
       {"threads", 't', NULL, "Only ranks that are threads of one process", .value = RONDO_KIT_FLAG,
        .offset = offsetof(struct options, only_threads)},
+      {"machines", 'M', "COMMAND",
+       "Also two ranks on two machines: the shell's COMMAND starts the program that follows it as "
+       "both, with RONDO_ALGO in their environment, such as 'mpirun -np 2 -x RONDO_ALGO'",
+       .value = RONDO_KIT_TEXT, .offset = offsetof(struct options, launcher)},
       {0}};
   static const struct rondo_kit_command command = {
       .options = table,
@@ -367,6 +398,11 @@ int info_tune_main(int argc, char **argv) {
   }
   (void)signal(SIGPIPE, SIG_IGN); // a child that ends early is reported
   grid_make(t);
+  if (t->options.launcher && t->file.model.cores < 2) {
+    fprintf(stderr, "rondo-info tune: --machines needs two processors\n");
+    free(t);
+    return 2;
+  }
   t->measured = calloc(RONDO_COST_MAX_ROWS, sizeof *t->measured);
   bool good =
       t->measured && rondo_kit_output_check(t->options.path) && tuning_measure(t) && all_measure(t);
