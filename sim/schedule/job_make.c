@@ -183,8 +183,8 @@ static const struct rondo_schedule_layout *layout_of(struct rondo_schedule_job *
 static double above_zero(double x) { return x > 0 ? x : 0; }
 
 // What a message costs by the cost model of the runtime: by the row of the algorithm if it has one
-// and the group is on one machine, else by the terms of the link class. The cost of a message
-// includes that of the steps at both ends.
+// and the group is on one machine or each rank on its own, else by the terms of the link class. The
+// cost of a message includes that of the steps at both ends.
 static struct rondo_schedule_link model_link(const struct rondo_schedule_job *job,
                                              const struct rondo_schedule_shape *shape, int link) {
   const struct rondo_cost_model *model = model_of(job);
@@ -196,7 +196,7 @@ static struct rondo_schedule_link model_link(const struct rondo_schedule_job *jo
                           full = query_of(job, shape, shape->bytes);
   struct rondo_plan_form form;
   int algorithm = shape->algorithm;
-  if (shape->topology || !rondo_cost_is_measured(model, &full, algorithm) ||
+  if (!rondo_cost_is_measured(model, &full, algorithm) ||
       !rondo_plan_form_of(&full, algorithm, &form)) {
     return l;
   }

@@ -424,12 +424,22 @@ static void presets_are_machines_of_eight_devices(void **state) {
   }
 }
 
+// Writes a cost model to a new file, whose name `path` becomes. Returns the file, which is open.
+static int model_save(const struct rondo_cost_file *file, char *path, size_t *bytes) {
+  static char text[RONDO_COST_FILE_BYTES];
+  *bytes = rondo_cost_file_print(file, text);
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, *bytes), *bytes);
+  return fd;
+}
+
 // A message costs twice as much by this model, and the same algorithm is chosen.
 static void a_cost_model_of_a_file_counts(void **state) {
   (void)state;
-  static char text[RONDO_COST_FILE_BYTES];
   static struct rondo_cost_file file;
   char path[] = "/tmp/rondo-schedule-XXXXXX";
+  size_t bytes;
   struct rondo_schedule_job job;
   struct rondo_sim_error error;
   file.model = rondo_cost_defaults;
@@ -437,10 +447,7 @@ static void a_cost_model_of_a_file_counts(void **state) {
   for (uint32_t i = 0; i < RONDO_COST_LINKS; i++)
     file.model.alone[i] = (struct rondo_cost_terms){2 * file.model.alone[i].latency_ns,
                                                     2 * file.model.alone[i].message_ns, 1};
-  size_t bytes = rondo_cost_file_print(&file, text);
-  int fd = mkstemp(path);
-  assert_true(fd >= 0);
-  assert_int_equal(write(fd, text, bytes), bytes);
+  int fd = model_save(&file, path, &bytes);
   struct rondo_schedule_totals t = PLAY("ranks", "2", "op", "barrier", "algo", "dissemination",
                                         "link", "network", "cost-model", path);
   assert_int_equal(t.makespan_ns, 2 * 11500);
@@ -450,6 +457,33 @@ static void a_cost_model_of_a_file_counts(void **state) {
   assert_non_null(strstr(error.text, path));
   rondo_schedule_job_fini(&job);
   (void)close(fd);
+  (void)unlink(path);
+}
+
+// A row of the network counts where each rank is alone on its machine: the ring has two hops of 3
+// us. Ranks that share machines have the terms of links: 1 us for each of the six hops of a ring
+// of 4.
+static void a_row_of_the_network_is_for_ranks_alone(void **state) {
+  (void)state;
+  static struct rondo_cost_file file;
+  char path[] = "/tmp/rondo-schedule-XXXXXX";
+  size_t bytes;
+  file.model = rondo_cost_defaults;
+  file.model.rows = file.rows;
+  file.model.row_count = 1;
+  file.rows[0].link = RONDO_COST_NETWORK;
+  file.rows[0].kind = RONDO_ALL_REDUCE;
+  file.rows[0].algorithm = RONDO_ALGORITHM_RING;
+  for (uint32_t i = 0; i < RONDO_COST_MAX_RANKS * RONDO_COST_MAX_SIZES; i++)
+    file.rows[0].message_ns[i / RONDO_COST_MAX_SIZES][i % RONDO_COST_MAX_SIZES] = 3000;
+  for (uint32_t i = 0; i < RONDO_COST_LINKS; i++)
+    file.model.alone[i] = (struct rondo_cost_terms){999, 1, 0.001f};
+  (void)close(model_save(&file, path, &bytes));
+  struct rondo_schedule_totals t =
+      PLAY("ranks", "2", "machines", "2", "algo", "ring", "bytes", "64", "cost-model", path);
+  assert_int_equal(t.makespan_ns, 2 * 3000);
+  t = PLAY("ranks", "4", "machines", "2", "algo", "ring", "bytes", "64", "cost-model", path);
+  assert_int_equal(t.makespan_ns, 6 * 1000);
   (void)unlink(path);
 }
 
@@ -633,6 +667,7 @@ int main(void) {
       RONDO_NAMED_TEST("schedule", ranks_share_the_interfaces_of_a_machine),
       RONDO_NAMED_TEST("schedule", presets_are_machines_of_eight_devices),
       RONDO_NAMED_TEST("schedule", a_cost_model_of_a_file_counts),
+      RONDO_NAMED_TEST("schedule", a_row_of_the_network_is_for_ranks_alone),
       RONDO_NAMED_TEST("schedule", three_d_programs_end_in_any_order),
       RONDO_NAMED_TEST("schedule", fsdp_sends_three_times_the_parts),
       RONDO_NAMED_TEST("schedule", fsdp_gathers_a_layer_ahead),
