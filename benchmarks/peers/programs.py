@@ -8,6 +8,7 @@ import select
 import shutil
 import statistics
 import subprocess
+import tempfile
 import time
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -85,6 +86,67 @@ def start_mpi(arguments, ranks, cores):
     if os.path.exists(mpi) and shutil.which("mpirun"):
         return Program(mpi_command([mpi], ranks, cores))
     return None
+
+
+class Machines:
+    """Two network namespaces and a cable between them, as long as this program runs."""
+
+    NETWORK = "10.78.0"
+
+    def __init__(self):
+        self.holders = [subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 36000"],
+                                         stdout=subprocess.PIPE) for _ in range(2)]
+        for holder in self.holders:
+            holder.stdout.readline()
+        pids = [str(holder.pid) for holder in self.holders]
+        # A core each, of which the launcher knows nothing: it takes them for machines.
+        self.enter = [["nsenter", "--target", pid, "--net", "taskset", "--cpu-list", str(core)]
+                      for core, pid in zip(sorted(os.sched_getaffinity(0)), pids)]
+        self.sh(0, f"ip link add eth0 type veth peer name eth0 netns {pids[1]}")
+        for i in range(2):
+            self.sh(i, f"ip link set lo up && ip addr add {self.NETWORK}.{i + 1}/24 dev eth0 && "
+                       "ip link set eth0 up")
+        self.shared = tempfile.NamedTemporaryFile(prefix="rondo-peers-", dir="/dev/shm")
+        for i in range(2):  # the carrier comes up to a second later
+            self.sh(i, "for i in $(seq 100); do ip -br link show eth0 | grep -q ' UP ' && exit; "
+                       "sleep 0.1; done; exit 1")
+        self.files = []
+        self.agent = tempfile.NamedTemporaryFile("w", prefix="rondo-agent-", delete=False)
+        self.agent.write('#!/bin/sh\nshift\nexec ' + " ".join(self.enter[1]) + ' sh -c "$*"\n')
+        self.agent.close()
+        os.chmod(self.agent.name, 0o700)
+
+    def sh(self, machine, text):
+        subprocess.run(self.enter[machine] + ["sh", "-c", text], check=True)
+
+    def command(self, program, passes=()):
+        """Rank 0 on the first machine, rank 1 on the second, where mpirun's way is no ssh.
+
+        passes: variables of the environment that go to both.
+        """
+        root = f"{self.NETWORK}.1"
+        network = f"{self.NETWORK}.0/24"
+        shared = tempfile.NamedTemporaryFile(prefix="rondo-peers-", dir="/dev/shm",
+                                             delete=False)
+        shared.close()
+        self.files.append(shared.name)
+        command = self.enter[0] + mpi_command([], 2, 0, yields=0) + [
+            "--host", f"{root},{self.NETWORK}.2", "--mca", "plm_rsh_agent", self.agent.name,
+            "--mca", "oob_tcp_if_include", network, "--mca", "btl_tcp_if_include", network,
+            "--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
+        for name, value in (("PEER_SHARED", shared.name), ("PEER_ADDRESS", root),
+                            ("RONDO_ROOT", root), ("RONDO_SOCKET_IFNAME", "=eth0")):
+            command += ["-x", f"{name}={value}"]
+        for name in passes:
+            command += ["-x", name]
+        return command + program
+
+    def close(self):
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+        for name in [self.agent.name] + self.files:
+            os.unlink(name)
 
 
 class Cores:
