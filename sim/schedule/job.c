@@ -331,6 +331,8 @@ bool rondo_schedule_job_set(struct rondo_schedule_job *job, const char *name, co
     job->slot_bytes = (uint32_t)bytes;
   } else if (strcmp(name, "jitter") == 0) {
     ok = rondo_schedule_read_factor(value, 1000, &job->settings.jitter);
+  } else if (strcmp(name, "sync") == 0) {
+    ok = rondo_schedule_read_factor(value, 1, &job->sync_part);
   } else if (!count_set(job, name, value, &ok) && !time_set(job, name, value, &ok)) {
     return rondo_sim_refuse(error, "%s: there is no such option", name);
   }

@@ -21,6 +21,7 @@ struct rondo_schedule_exception {
 struct rondo_schedule_job {
   struct rondo_schedule_settings settings;
   struct rondo_schedule_statement basic; // what options say of collectives
+  double sync_part;                      // of all calls, which synchronise the device first
   char program[256];                     // as it was given; "": the basic statement alone
   struct rondo_schedule_statements statements;
   char **replay_paths; // flight records in place of a program

@@ -4,6 +4,7 @@
 
 #include "daemon/core/context_core.h"
 #include "daemon/plan/build.h"
+#include "sim/common/rng.h"
 #include "sim/schedule/job.h"
 #include <rondo/rondo.h>
 
@@ -11,6 +12,7 @@
 #define FEW_BYTES 8u
 #define NEVER_NS (UINT64_C(1) << 62)
 #define MESSAGE_NS 1000.0
+#define SYNC_STREAM UINT64_MAX // of random numbers
 #define BYTE_NS 1.0
 
 // --------------------------------------------------------------------- groups ---
@@ -454,10 +456,16 @@ static bool collectives_add(struct rondo_schedule_job *job, uint32_t statement,
   return true;
 }
 
+static bool sync_draw(const struct rondo_schedule_job *job, struct rondo_sim_rng *rng) {
+  return job->sync_part > 0 && rondo_sim_rng_unit(rng) < job->sync_part;
+}
+
 // Adds the calls of a rank. The collectives of a statement follow each other, group by group.
 static void calls_add(const struct rondo_schedule_job *job, struct rondo_schedule_machine *m,
                       uint32_t rank) {
+  struct rondo_sim_rng rng;
   uint32_t first = 0;
+  rondo_sim_rng_begin(&rng, job->settings.seed, SYNC_STREAM, rank);
   if (job->replay_count) {
     for (uint32_t i = job->replay.first_call[rank]; i < job->replay.first_call[rank + 1]; i++) {
       rondo_schedule_machine_call(m, rank, &job->replay.calls[i]);
@@ -471,6 +479,7 @@ static void calls_add(const struct rondo_schedule_job *job, struct rondo_schedul
       const struct rondo_schedule_call call = {.compute_ns = x->compute_ns,
                                                .collective = own + k % x->copies,
                                                .waits = x->waits,
+                                               .syncs = x->syncs || sync_draw(job, &rng),
                                                .behind = x->behind};
       rondo_schedule_machine_call(m, rank, &call);
     }

@@ -7,23 +7,10 @@
 #include "daemon/plan/cost.h"
 #include "sim/schedule/machine_state.h"
 
-// Nobody looks into the buffers of the user, so their addresses only have to be apart.
-#define SEND_ADDRESS UINT64_C(0x100000000000)
-#define RECV_ADDRESS UINT64_C(0x200000000000)
 #define NEVER RONDO_SCHEDULE_NEVER
 
 // The machine whose block steps on this thread.
 static _Thread_local struct rondo_schedule_machine *running;
-
-// Time that chance makes longer.
-static double jittered(struct rondo_schedule_machine *m, double ns) {
-  if (m->settings.jitter == 0) {
-    return ns;
-  }
-  return ns * (1 + m->settings.jitter * rondo_sim_rng_unit(&m->rng));
-}
-
-static uint64_t whole_ns(double ns) { return (uint64_t)(ns + 0.5); }
 
 static uint64_t later_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
@@ -116,10 +103,10 @@ static struct rondo_schedule_port *port_of(const struct rondo_schedule_machine *
 // How long `bytes` occupy the link.
 static uint64_t transfer_ns(const struct rondo_schedule_link *link, uint32_t bytes) {
   if (link->counts_gaps) {
-    return whole_ns(link->gap_ns) +
+    return rondo_schedule_whole_ns(link->gap_ns) +
            (uint64_t)((double)(bytes ? bytes - 1 : 0) * link->byte_ns + 1e-6);
   }
-  return whole_ns(link->gap_ns + (double)bytes * link->byte_ns);
+  return rondo_schedule_whole_ns(link->gap_ns + (double)bytes * link->byte_ns);
 }
 
 // The path of a message is in the slot's data, and its transfer time is the slot's address until it
@@ -169,10 +156,10 @@ bool rondo_simulate_publish(const struct rondo_endpoint *e) {
   m->cost_ns += overhead_ns(&link, slot);
   m->cost_ns += receives ? receive_ns(m, context, rondo_context_recv(context)) : 0;
   m->received = receives;
-  uint64_t ready_ns = m->now_ns + whole_ns(m->cost_ns);
+  uint64_t ready_ns = m->now_ns + rondo_schedule_whole_ns(m->cost_ns);
   uint64_t leaves_ns = later_of(ready_ns, port->sends_until_ns);
   uint64_t transfer = transfer_ns(&link, bytes);
-  uint64_t latency = whole_ns(jittered(m, link.latency_ns));
+  uint64_t latency = rondo_schedule_whole_ns(rondo_schedule_jittered(m, link.latency_ns));
   struct rondo_schedule_path path = r->path;
   port->sends_until_ns = leaves_ns + transfer;
   port->busy_ns += transfer;
@@ -211,20 +198,22 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
   }
   m->received = false;
   rondo_schedule_event_push(
-      &m->events, &(struct rondo_schedule_event){.at_ns = m->now_ns + whole_ns(m->cost_ns) +
-                                                          whole_ns(jittered(m, link.latency_ns)),
-                                                 .key = e->connector,
-                                                 .kind = RONDO_SCHEDULE_CREDIT,
-                                                 .rank = c->producer_rank,
-                                                 .sequence = e->sequence});
+      &m->events,
+      &(struct rondo_schedule_event){
+          .at_ns = m->now_ns + rondo_schedule_whole_ns(m->cost_ns) +
+                   rondo_schedule_whole_ns(rondo_schedule_jittered(m, link.latency_ns)),
+          .key = e->connector,
+          .kind = RONDO_SCHEDULE_CREDIT,
+          .rank = c->producer_rank,
+          .sequence = e->sequence});
   return true;
 }
 
-// ---------------------------------------------------------------- submissions ---
+// ---------------------------------------------------------------------- steps ---
 
 // Plans a step of the block in place of the one that was planned before, if any.
-static void step_plan(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
-                      uint64_t at_ns) {
+void rondo_schedule_step_plan(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                              uint64_t at_ns) {
   rondo_schedule_event_push(&m->events,
                             &(struct rondo_schedule_event){.at_ns = at_ns,
                                                            .kind = RONDO_SCHEDULE_STEP,
@@ -235,99 +224,7 @@ static void step_plan(struct rondo_schedule_machine *m, struct rondo_schedule_ra
 static void schedule(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                      uint64_t at_ns) {
   r->state = RONDO_SCHEDULE_SCHEDULED;
-  step_plan(m, r, at_ns);
-}
-
-static uint64_t compute_ns(struct rondo_schedule_machine *m, const struct rondo_schedule_rank *r,
-                           const struct rondo_schedule_call *call) {
-  return whole_ns(jittered(m, (double)call->compute_ns * r->slowness));
-}
-
-// Pushes the member's next run to the SQ, which has room for all that a daemon holds.
-static void run_push(struct rondo_schedule_rank *r, struct rondo_schedule_member *member,
-                     uint32_t index) {
-  const struct rondo_sqe entry = {.collective = index,
-                                  .run = ++member->runs,
-                                  .send = SEND_ADDRESS,
-                                  .recv = RECV_ADDRESS,
-                                  .generation = member->collective,
-                                  .block_count = 1};
-  (void)rondo_sq_try_push(&r->sq, &entry);
-}
-
-bool rondo_schedule_run_give(struct rondo_schedule_rank *r, struct rondo_schedule_member *member,
-                             uint32_t index) {
-  if (member->given++ >= RONDO_DEVICE_RUNS) {
-    return false;
-  }
-  run_push(r, member, index);
-  return true;
-}
-
-// The program waits as the call says, unless what it waits for has ended.
-static void call_await(const struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
-                       uint32_t number) {
-  uint32_t behind = m->arrays.runs[number].call.behind;
-  if (number - r->first_call >= behind &&
-      m->arrays.runs[number - behind].iteration_ended <= r->iteration) {
-    r->awaited = number - behind;
-  }
-}
-
-// Submits the next call of the rank's program. Returns true if the daemon is given any run at once.
-static bool call_submit(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
-                        uint64_t now_ns) {
-  uint32_t number = r->first_call + r->submitted++;
-  struct rondo_schedule_run *runs = m->arrays.runs, *run = &runs[number];
-  struct rondo_schedule_member *member = rondo_schedule_member_of(m, r, run->call.collective);
-  run->submitted_ns = now_ns;
-  run->next = RONDO_SCHEDULE_NO_CALL;
-  if (member->outstanding++) {
-    runs[member->newest].next = number;
-  } else {
-    member->oldest = number;
-  }
-  member->newest = number;
-  m->totals.runs_submitted++;
-  if (run->call.waits) {
-    call_await(m, r, number);
-  }
-  return rondo_schedule_order_submit(m, r, run->call.collective, now_ns);
-}
-
-// Goes on with the rank's program up to the next call that computes first, or that it waits for.
-// Returns true if it gave the daemon anything to do.
-static bool program_go_on(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
-                          uint64_t now_ns) {
-  bool any = false;
-  while (r->submitted < r->call_count && r->awaited == RONDO_SCHEDULE_NO_CALL) {
-    any |= call_submit(m, r, now_ns);
-    if (r->submitted == r->call_count || r->awaited != RONDO_SCHEDULE_NO_CALL) {
-      break;
-    }
-    uint64_t compute = compute_ns(m, r, &m->arrays.runs[r->first_call + r->submitted].call);
-    if (compute) {
-      rondo_schedule_compute(m, r, now_ns, compute);
-      break;
-    }
-  }
-  return any;
-}
-
-// The rank's program goes on after what its next call computes.
-static void program_resume(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
-                           uint64_t now_ns) {
-  if (r->ended == r->call_count) {
-    if (++r->iteration == m->settings.iterations) {
-      return;
-    }
-    r->ended = r->submitted = 0;
-    rondo_schedule_order_draw(m, r);
-  }
-  if (r->submitted < r->call_count) {
-    const struct rondo_schedule_call *call = &m->arrays.runs[r->first_call + r->submitted].call;
-    rondo_schedule_compute(m, r, now_ns, compute_ns(m, r, call));
-  }
+  rondo_schedule_step_plan(m, r, at_ns);
 }
 
 // A run of the rank has ended.
@@ -343,7 +240,7 @@ static void run_end(struct rondo_schedule_machine *m, struct rondo_schedule_rank
   member->oldest = run->next;
   member->outstanding--;
   if (member->given-- > RONDO_DEVICE_RUNS) {
-    run_push(r, member, index);
+    rondo_schedule_run_push(r, member, index);
   }
   if (now_ns >= m->totals.makespan_ns) {
     m->totals.makespan_ns = now_ns;
@@ -355,7 +252,7 @@ static void run_end(struct rondo_schedule_machine *m, struct rondo_schedule_rank
     r->awaited = RONDO_SCHEDULE_NO_CALL;
   }
   if (++r->ended == r->call_count || is_awaited) {
-    program_resume(m, r, now_ns);
+    rondo_schedule_program_resume(m, r, now_ns);
   }
 }
 
@@ -440,7 +337,7 @@ static int block_step(struct rondo_schedule_machine *m, struct rondo_schedule_ra
   if (result != RONDO_STEP_PROGRESSED) {
     m->cost_ns -= (double)costs->step_ns;
   }
-  r->busy_until_ns = now_ns + whole_ns(m->cost_ns);
+  r->busy_until_ns = now_ns + rondo_schedule_whole_ns(m->cost_ns);
   queue_sample(m, r, fetched);
   rondo_schedule_lengths_sample(&m->lengths, now_ns, b->queue.count);
   return result;
@@ -456,6 +353,9 @@ static void step_end(struct rondo_schedule_machine *m, struct rondo_schedule_ran
                      uint64_t preemptions_before) {
   struct rondo_block *b = &r->block;
   uint64_t free_ns = r->busy_until_ns;
+  if (result == RONDO_STEP_QUIT) {
+    rondo_schedule_sync_end(m, r, free_ns);
+  }
   bool goes_on = result == RONDO_STEP_PROGRESSED || b->counters.preemptions != preemptions_before ||
                  (rondo_sq_has_entry(&r->sq) &&
                   rondo_policy_should_fetch(&m->settings.policy, b->queue.count, (int)b->stalled));
@@ -471,8 +371,8 @@ static void step_end(struct rondo_schedule_machine *m, struct rondo_schedule_ran
     r->reason = reason_of(r);
     r->timer_ns = later_of(timer_of(m, r), free_ns);
     r->planned++; // nothing is planned
-    if (may_find_other(m, r)) {
-      step_plan(m, r, r->timer_ns);
+    if (may_find_other(m, r) || (r->syncs && r->timer_ns != NEVER)) {
+      rondo_schedule_step_plan(m, r, r->timer_ns);
     }
   }
 }
@@ -637,7 +537,7 @@ static void rouse(struct rondo_schedule_machine *m, struct rondo_schedule_rank *
 static void submission_handle(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                               uint64_t now_ns) {
   catch_up(m, r, now_ns);
-  if (program_go_on(m, r, now_ns)) {
+  if (rondo_schedule_program_go_on(m, r, now_ns)) {
     rouse(m, r, now_ns);
   }
 }
@@ -675,22 +575,12 @@ static void event_handle(struct rondo_schedule_machine *m, const struct rondo_sc
 
 // ------------------------------------------------------------------------ run ---
 
-static void programs_begin(struct rondo_schedule_machine *m) {
-  for (uint32_t i = 0; i < m->settings.rank_count; i++) {
-    struct rondo_schedule_rank *r = &m->ranks[i];
-    if (r->call_count) {
-      const struct rondo_schedule_call *first = &m->arrays.runs[r->first_call].call;
-      rondo_schedule_compute(m, r, r->late_ns, compute_ns(m, r, first));
-    }
-  }
-}
-
 int rondo_schedule_machine_run(struct rondo_schedule_machine *m, uint64_t events) {
   struct rondo_schedule_event e;
   running = m;
   if (!m->started) {
     rondo_schedule_machine_start(m);
-    programs_begin(m);
+    rondo_schedule_programs_begin(m);
   }
   while (m->totals.outcome == RONDO_SCHEDULE_RUNNING && events-- > 0) {
     if (rondo_schedule_event_pop(&m->events, &e)) {
@@ -710,7 +600,7 @@ void rondo_schedule_machine_turn(struct rondo_schedule_machine *m, uint32_t rank
   struct rondo_schedule_rank *r = &m->ranks[rank];
   running = m;
   for (uint32_t i = 0; i < turn->runs; i++) {
-    (void)call_submit(m, r, turn->now_ns);
+    (void)rondo_schedule_call_submit(m, r, turn->now_ns);
   }
   if (turn->looks) {
     (void)rondo_block_can_move(&r->block);

@@ -82,11 +82,12 @@ struct rondo_schedule_collective {
 
 // A call of a rank's program: after computing for compute_ns it submits a run of the collective
 // and, if `waits`, goes on when the run of the call `behind` calls before this one has ended: 0:
-// its own run. It waits for nothing if there are not so many calls before it.
+// its own run. It waits for nothing if there are not so many calls before it. If it `syncs`, it
+// waits for its device before it submits: until the block has quit, whatever that has done by then.
 struct rondo_schedule_call {
   uint64_t compute_ns;
   uint32_t collective; // number, in the order of rondo_schedule_machine_add
-  bool waits;
+  bool waits, syncs;
   uint16_t behind;
 };
 
@@ -148,7 +149,8 @@ struct rondo_schedule_totals {
   uint64_t blocked_ns[RONDO_SCHEDULE_REASONS];                  // of all blocks
   uint64_t queue_sum, queue_samples; // length of the task queue when a run is fetched
   uint32_t queue_most;
-  uint64_t rounds; // of the coordinator that announced runs
+  uint64_t rounds;         // of the coordinator that announced runs
+  uint64_t syncs, sync_ns; // device synchronisations, and how long they took
   struct rondo_schedule_traffic traffic[RONDO_SCHEDULE_CLASSES];
   uint64_t most_rank_bytes; // that one rank sent
   struct rondo_schedule_path path;

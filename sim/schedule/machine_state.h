@@ -1,5 +1,5 @@
-// The state of a machine: for machine.c, cores.c, look.c, look_ahead.c and order.c, which run it,
-// and machine_make.c, which makes it.
+// The state of a machine: for machine.c, calls.c, cores.c, look.c, look_ahead.c and order.c, which
+// run it, and machine_make.c, which makes it.
 #ifndef RONDO_SIM_SCHEDULE_MACHINE_STATE_H
 #define RONDO_SIM_SCHEDULE_MACHINE_STATE_H
 
@@ -71,7 +71,10 @@ struct rondo_schedule_rank {
   uint32_t first_call, call_count, first_member, member_count;
   double slowness;
   uint64_t late_ns;
-  uint64_t compute_ns; // that the rank has to compute before its program goes on
+  bool syncs;             // its program waits until the block has quit
+  bool synced;            // and has done so for its next call
+  uint64_t sync_since_ns; // when the former began
+  uint64_t compute_ns;    // that the rank has to compute before its program goes on
   uint64_t tickets[RONDO_SCHEDULE_CORE_USES]; // for a core; 0: it does not wait
   struct rondo_sq_producer sq;
   struct rondo_block block;
@@ -160,6 +163,34 @@ void rondo_schedule_order_draw(struct rondo_schedule_machine *m, struct rondo_sc
 uint32_t rondo_schedule_index_of(const struct rondo_schedule_machine *m,
                                  const struct rondo_schedule_rank *r, uint32_t collective);
 
+// Plans a step of the block in place of the one that was planned before, if any.
+void rondo_schedule_step_plan(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                              uint64_t at_ns);
+
+// All programs begin.
+void rondo_schedule_programs_begin(struct rondo_schedule_machine *m);
+
+// Submits the next call of the rank's program. Returns true if the daemon is given any run at once.
+bool rondo_schedule_call_submit(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                                uint64_t now_ns);
+
+// Goes on with the rank's program up to the next call that computes or synchronises first, or that
+// it waits for. Returns true if it gave the daemon anything to do.
+bool rondo_schedule_program_go_on(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                                  uint64_t now_ns);
+
+// The rank's program goes on after what its next call computes.
+void rondo_schedule_program_resume(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                                   uint64_t now_ns);
+
+// The rank's block has quit: a device synchronisation that waits for it ends.
+void rondo_schedule_sync_end(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                             uint64_t now_ns);
+
+// Pushes the member's next run to the SQ, which has room for all that a daemon holds.
+void rondo_schedule_run_push(struct rondo_schedule_rank *r, struct rondo_schedule_member *member,
+                             uint32_t index);
+
 // Gives the member's next run to the daemon. Returns false if that has as many of it as it can
 // hold, and gets this one later.
 bool rondo_schedule_run_give(struct rondo_schedule_rank *r, struct rondo_schedule_member *member,
@@ -213,6 +244,16 @@ void rondo_schedule_look_ahead(const struct rondo_schedule_machine *m);
 // The same for a block that preempts one stuck collective after the other.
 void rondo_schedule_look_ahead_in_queue(const struct rondo_schedule_machine *m,
                                         const struct rondo_schedule_rank *r);
+
+static inline uint64_t rondo_schedule_whole_ns(double ns) { return (uint64_t)(ns + 0.5); }
+
+// Time that chance makes longer.
+static inline double rondo_schedule_jittered(struct rondo_schedule_machine *m, double ns) {
+  if (m->settings.jitter == 0) {
+    return ns;
+  }
+  return ns * (1 + m->settings.jitter * rondo_sim_rng_unit(&m->rng));
+}
 
 static inline struct rondo_schedule_member *
 rondo_schedule_member_of(const struct rondo_schedule_machine *m,

@@ -60,6 +60,8 @@ static struct argp_option options[] = {
      0},
     {"iterations", KEY_SETTING, "N", 0, "how often (1)", 0},
     {"compute", KEY_SETTING, "TIME", 0, "of a rank before each submission (0)", 0},
+    {"sync", KEY_SETTING, "X", 0,
+     "this part of all submissions, drawn by the seed, synchronises the device first (0)", 0},
     {"late-rank", KEY_SETTING, "RANK=TIME", 0, "the rank begins so late; may be repeated", 0},
     {"slow-rank", KEY_SETTING, "RANK=X", 0, "the rank computes X times as long; may be repeated",
      0},
@@ -134,7 +136,7 @@ static struct argp_option options[] = {
 
 // What --regret says itself.
 static const char regret_settings[] = "machines,op,algo,bytes,root,collectives,orders,iterations,"
-                                      "compute,late-rank,slow-rank,program,replay,order,cycle";
+                                      "compute,sync,late-rank,slow-rank,program,replay,order,cycle";
 
 #define OPTION_COUNT ((int)(sizeof options / sizeof options[0]))
 

@@ -214,7 +214,7 @@ static bool key_set(struct rondo_schedule_statement *x, const char *key, const j
                     bool *known) {
   const char *text = json_is_string(value) ? json_string_value(value) : "";
   static const char keys[] =
-      "op,name,bytes,compute,size,stride,root,copies,times,wait,parts,returns,algo";
+      "op,name,bytes,compute,size,stride,root,copies,times,wait,parts,returns,sync,algo";
   int at = rondo_sim_list_find(keys, key);
   *known = at >= 0;
   switch (at) {
@@ -245,6 +245,9 @@ static bool key_set(struct rondo_schedule_statement *x, const char *key, const j
     return count_get(value, 0, UINT32_MAX, &x->parts_seed);
   case 11:
     x->returns = json_is_true(value);
+    return json_is_boolean(value);
+  case 12:
+    x->syncs = json_is_true(value);
     return json_is_boolean(value);
   default: // its kind may come later
     return *text != 0;

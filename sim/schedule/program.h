@@ -12,7 +12,8 @@
 
 // `copies` collectives of the groups of `size` ranks that are `stride` apart; each rank calls those
 // of its group one after the other, and all that `times` times. So it has `copies` × `times` calls,
-// computes for `compute_ns` before each, and waits for its end if `waits`.
+// computes for `compute_ns` before each, synchronises its device if `syncs`, and waits for its end
+// if `waits`.
 struct rondo_schedule_statement {
   char name[32];
   int kind, algorithm; // enum rondo_kind; enum rondo_algorithm, or RONDO_SCHEDULE_CHOICE
@@ -20,7 +21,7 @@ struct rondo_schedule_statement {
   uint32_t size, stride; // size 0: all ranks
   uint32_t root;         // position
   uint32_t copies, times;
-  bool waits;
+  bool waits, syncs;
   uint16_t behind;     // of the calls, see struct rondo_schedule_call
   uint32_t parts_seed; // these two of an all-to-all-v, see struct rondo_schedule_shape
   bool returns;

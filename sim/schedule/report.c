@@ -141,12 +141,13 @@ static json_t *scheduler_json(const struct rondo_schedule_totals *t) {
   for (uint32_t i = 0; i < RONDO_SCHEDULE_REASONS; i++) {
     json_object_set_new(blocked, reason_names[i], ns_json(t->blocked_ns[i]));
   }
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:I, s:o}", "steps",
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:i, s:I, s:I, s:o, s:o}", "steps",
                    (json_int_t)t->steps, "primitives", (json_int_t)t->primitives, "preemptions",
                    (json_int_t)t->preemptions, "loads", (json_int_t)t->loads, "saves",
                    (json_int_t)t->saves, "quits", (json_int_t)t->quits, "queue_mean",
                    mean_of(t->queue_sum, t->queue_samples), "queue_most", (int)t->queue_most,
-                   "rounds", (json_int_t)t->rounds, "blocked_us", blocked);
+                   "rounds", (json_int_t)t->rounds, "syncs", (json_int_t)t->syncs, "sync_us",
+                   ns_json(t->sync_ns), "blocked_us", blocked);
 }
 
 static const char *const order_names[] = {"free", "static", "coordinator"};
@@ -324,6 +325,10 @@ void rondo_schedule_report_text(struct rondo_sim_text *t, const struct rondo_sch
   headline_add(t, r);
   latencies_add(t, r);
   scheduler_add(t, x);
+  if (x->syncs) {
+    count_add(t, "device syncs", x->syncs);
+    time_add(t, "waited for devices", x->sync_ns);
+  }
   if (x->rounds) {
     count_add(t, "rounds of rank 0", x->rounds);
   }

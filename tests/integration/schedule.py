@@ -78,6 +78,20 @@ def check_cores():
     assert waited > 0 and f"{waited:.3f} us\n" in text, text
 
 
+def check_syncs():
+    """Synchronisations by the option, and by a statement of a program."""
+    found = json.loads(run(DISORDER + " --sync 1 --json"))["scheduler"]
+    assert found["syncs"] == 8 * 12 and found["sync_us"] > 0, found
+    assert f"{found['sync_us']:.3f} us\n" in run(DISORDER + " --sync 1")
+    assert "device syncs" not in run(DISORDER)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write('{"program": [{"op": "barrier", "times": 3},'
+                   ' {"op": "barrier", "sync": true, "times": 2}]}')
+        file.flush()
+        found = json.loads(run(f"--ranks 4 --program {file.name} --json"))["scheduler"]
+    assert found["syncs"] == 4 * 2, found
+
+
 def check_trace():
     """Each run is an async slice of its rank, from submission to end."""
     events = json.loads(run(DISORDER + " --machines 2 --trace -"))["traceEvents"]
@@ -389,6 +403,7 @@ def check_refusals():
         ("--preset h200", "preset: \"h200\" is not one of h100,frontier"),
         ("--preset h100 --ranks 12", "12 ranks do not fill machines of 8"),
         ("--cores 0", "cores"),
+        ("--sync 1.5", "sync"),
         ("--cost-model /nowhere/x", "cost-model: /nowhere/x: No such file"),
         ("--root 8 --op reduce", "root"),
         ("--orders none", "orders"),
@@ -434,6 +449,7 @@ def check_scale():
 
 check_results()
 check_cores()
+check_syncs()
 check_orders()
 check_trace()
 check_page()
