@@ -142,15 +142,15 @@ enum rondo_schedule_outcome {
 
 struct rondo_schedule_totals {
   int outcome;          // enum rondo_schedule_outcome
+  uint32_t queue_most;  // see queue_sum
   uint64_t makespan_ns; // of the last completion
   uint64_t events;
   uint64_t runs, runs_submitted, runs_ended;                    // of all ranks and iterations
   uint64_t steps, primitives, preemptions, loads, saves, quits; // of all blocks
   uint64_t blocked_ns[RONDO_SCHEDULE_REASONS];                  // of all blocks
   uint64_t queue_sum, queue_samples; // length of the task queue when a run is fetched
-  uint32_t queue_most;
-  uint64_t rounds;         // of the coordinator that announced runs
-  uint64_t syncs, sync_ns; // device synchronisations, and how long they took
+  uint64_t rounds;                   // of the coordinator that announced runs
+  uint64_t syncs, sync_ns;           // device synchronisations, and how long they took
   struct rondo_schedule_traffic traffic[RONDO_SCHEDULE_CLASSES];
   uint64_t most_rank_bytes; // that one rank sent
   struct rondo_schedule_path path;
