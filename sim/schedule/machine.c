@@ -194,7 +194,7 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
   }
   const struct rondo_schedule_link link = link_of(m, context, class_of(m, c));
   if (!m->received) {
-    m->cost_ns += overhead_ns(&link, rondo_endpoint_slot(e));
+    m->cost_ns += overhead_ns(&link, rondo_connector_slot(c, e->sequence - 1)); // the consumed one
   }
   m->received = false;
   rondo_schedule_event_push(
