@@ -287,6 +287,50 @@ static void other_calls_of_threads(void **state) {
 }
 
 static uint32_t events[6];
+// A thread that is held does not even end; one with a lock of static memory is not held.
+static pthread_mutex_t static_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t held_phase;
+
+static void *held_main(void *arg) {
+  const struct timespec brief = {0, 1000};
+  pthread_mutex_lock(&static_lock);
+  held_phase = 1;
+  while (held_phase == 1)
+    nanosleep(&brief, NULL);
+  pthread_mutex_unlock(&static_lock);
+  held_phase = 3;
+  nanosleep(&brief, NULL);
+  held_phase = 4;
+  return arg;
+}
+
+static void await_phase(uint32_t phase) {
+  const struct timespec brief = {0, 1000};
+  for (uint32_t i = 0; i < 1000 && held_phase != phase; i++)
+    nanosleep(&brief, NULL);
+}
+
+static void held_threads_do_nothing(void **state) {
+  pthread_t thread;
+  (void)state;
+  held_phase = 0;
+  begin(1);
+  assert_int_equal(pthread_create(&thread, NULL, held_main, NULL), 0);
+  await_phase(1);
+  assert_false(script_try_hold(1));
+  held_phase = 2;
+  await_phase(3);
+  assert_int_equal(held_phase, 3);
+  assert_true(script_try_hold(1));
+  await_phase(4);
+  assert_int_equal(held_phase, 3);
+  script_let_go(1);
+  await_phase(4);
+  assert_int_equal(held_phase, 4);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  (void)script_end();
+}
+
 static void note_began(uint32_t thread, uint32_t by) { events[0] += thread > 0 && by == 0; }
 static void note_joined(uint32_t thread, uint32_t by) { events[1] += thread > 0 && by == 0; }
 static void note_entered(uint32_t thread) { events[4] += thread > 0; }
@@ -319,6 +363,7 @@ int main(void) {
       RONDO_NAMED_TEST("script", waiting_threads_are_woken),
       RONDO_NAMED_TEST("script", sleeps_take_virtual_time),
       RONDO_NAMED_TEST("script", other_calls_of_threads),
+      RONDO_NAMED_TEST("script", held_threads_do_nothing),
       RONDO_NAMED_TEST("script", tells_what_orders_threads),
   };
   return cmocka_run_group_tests_name("script", tests, NULL, NULL);

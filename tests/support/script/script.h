@@ -54,4 +54,10 @@ uint32_t script_thread(void);
 // Virtual time.
 uint64_t script_now_ns(void);
 
+// The thread does nothing until it is let go, whatever wakes it: as if its process was stopped, or
+// killed. Not the calling thread. Returns false, and changes nothing, if the thread has a lock that
+// lies in static memory: others than the threads of its process may want that.
+bool script_try_hold(uint32_t thread);
+void script_let_go(uint32_t thread);
+
 #endif // RONDO_TESTS_SUPPORT_SCRIPT_SCRIPT_H

@@ -103,13 +103,16 @@ static int lock_take(pthread_mutex_t *lock) {
     (void)script_wait_one(lock, SCRIPT_NEVER, "pthread_mutex_lock");
     status = real_pthread_mutex_trylock()(lock);
   }
-  if (status == 0)
-    script_acquire(lock);
-  return status;
+  if (status)
+    return status;
+  script_note_lock(lock, 1);
+  script_acquire(lock);
+  return 0;
 }
 
 static int lock_give(pthread_mutex_t *lock) {
   script_release(lock);
+  script_note_lock(lock, -1);
   int status = real_pthread_mutex_unlock()(lock);
   (void)script_wake(lock, UINT32_MAX);
   return status;
@@ -127,9 +130,11 @@ int pthread_mutex_trylock(pthread_mutex_t *lock) {
     return real_pthread_mutex_trylock()(lock);
   script_point();
   int status = real_pthread_mutex_trylock()(lock);
-  if (status == 0)
-    script_acquire(lock);
-  return status;
+  if (status)
+    return status;
+  script_note_lock(lock, 1);
+  script_acquire(lock);
+  return 0;
 }
 
 int pthread_mutex_unlock(pthread_mutex_t *lock) {

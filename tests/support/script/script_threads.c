@@ -22,8 +22,9 @@ enum phase { PHASE_FREE, PHASE_READY, PHASE_WAITS, PHASE_ENDED };
 struct thread {
   enum phase phase;
   uint32_t number;
-  bool is_detached;
-  sem_t may_go; // posted by the thread that lets this one go on
+  bool is_detached, is_held;
+  uint32_t static_locks; // that it has
+  sem_t may_go;          // posted by the thread that lets this one go on
   pthread_t id;
   void *(*start)(void *);
   void *arg;
@@ -80,6 +81,8 @@ static _Noreturn void script_fail(const char *what) {
 // ---------------------------------------------------------------- scheduling --
 
 static bool thread_is_due(const struct thread *t) {
+  if (t->is_held)
+    return false;
   return t->phase == PHASE_READY || (t->phase == PHASE_WAITS && t->until_ns <= script.now_ns);
 }
 
@@ -88,7 +91,7 @@ static uint64_t threads_next_ns(void) {
   uint64_t next_ns = SCRIPT_NEVER;
   for (uint32_t i = 0; i < script.most; i++) {
     const struct thread *t = &script.threads[i];
-    if (t->phase == PHASE_WAITS && t->until_ns < next_ns)
+    if (t->phase == PHASE_WAITS && !t->is_held && t->until_ns < next_ns)
       next_ns = t->until_ns;
   }
   return next_ns;
@@ -194,6 +197,37 @@ uint32_t script_wake(const void *object, uint32_t most) {
     woken++;
   }
   return woken;
+}
+
+// The limits of static memory, by the linker.
+extern char __data_start, _end; // NOLINT(bugprone-reserved-identifier)
+
+void script_note_lock(const void *lock, int change) {
+  uintptr_t at = (uintptr_t)lock;
+  if (at >= (uintptr_t)&__data_start && at < (uintptr_t)&_end)
+    self->static_locks += (uint32_t)change;
+}
+
+static struct thread *thread_find_number(uint32_t number) {
+  for (uint32_t i = 0; i < script.most; i++)
+    if (script.threads[i].phase != PHASE_FREE && script.threads[i].number == number)
+      return &script.threads[i];
+  return NULL;
+}
+
+bool script_try_hold(uint32_t thread) {
+  struct thread *t = thread_find_number(thread);
+  if (t && t->static_locks)
+    return false;
+  if (t)
+    t->is_held = true;
+  return true;
+}
+
+void script_let_go(uint32_t thread) {
+  struct thread *t = thread_find_number(thread);
+  if (t)
+    t->is_held = false;
 }
 
 void script_release(const void *object) {

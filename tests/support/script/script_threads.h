@@ -25,6 +25,9 @@ bool script_try_await_end(pthread_t id);
 // Nobody will join it. False: it is no thread of the script.
 bool script_try_detach(pthread_t id);
 
+// The thread has taken (1) or given (-1) that lock.
+void script_note_lock(const void *lock, int change);
+
 void script_release(const void *object);
 void script_acquire(const void *object);
 
