@@ -10,7 +10,7 @@
 # A module without SOURCES is header-only. Modules with sources are object
 # libraries, which RondoPackage makes librondo of, built twice where asked: once plain and
 # once with RONDO_EXPLORE, the test-only switch that turns on the explorer's
-# interleaving points and faults.
+# interleaving points and faults, and without the time stamp counter, which no seed repeats.
 
 function(rondo_module_root target folder)
   set(root ${CMAKE_BINARY_DIR}/include-roots/${target})
@@ -50,7 +50,7 @@ function(rondo_module)
                              PRIVATE "$<$<COMPILE_LANGUAGE:C>:${RONDO_IPO_COMPILE_OPTIONS}>")
     endif()
     if(variant STREQUAL "_explore")
-      target_compile_definitions(${target} PRIVATE RONDO_EXPLORE=1)
+      target_compile_definitions(${target} PRIVATE RONDO_EXPLORE=1 RONDO_NO_TICKS=1)
     endif()
     if(variant STREQUAL "_scripted")
       # Each access calls a function that the tests provide (tests/support/ptx/ptx_hooks.h). The

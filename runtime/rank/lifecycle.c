@@ -232,9 +232,19 @@ static bool has_ended_all(struct rondo_rank *rank) {
   return ended;
 }
 
+// Waits while other threads of a test step the blocks.
+static void manual_drain(struct rondo_rank *rank, int64_t timeout_ns) {
+  const struct timespec pause = {0, 50000};
+  uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
+  while (!has_ended_all(rank) && rondo_now_ns() < end_ns)
+    nanosleep(&pause, NULL);
+}
+
 // Waits until all runs have ended. Returns false if they have not after `timeout_ns`.
 static bool rank_try_drain(struct rondo_rank *rank, int64_t timeout_ns) {
-  if (!rank->member.is_manual && timeout_ns > 0)
+  if (rank->member.is_manual)
+    manual_drain(rank, timeout_ns);
+  else if (timeout_ns > 0)
     (void)rank->member.daemon->driver->wait(rank->member.daemon, is_idle, rank, timeout_ns);
   return has_ended_all(rank);
 }

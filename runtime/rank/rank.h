@@ -156,9 +156,10 @@ static inline struct rondo_rank *rondo_rank_of(const struct rondo_member *member
 
 struct rondo_rank_request {
   const struct rondo_config *cfg; // completed
-  // Null in the product. Otherwise no thread is started. The caller steps the blocks (of host
-  // daemons with rondo_host_block_drive, to which it passes a time of its own), takes completions
-  // (rondo_rank_service) and calls callbacks (rondo_callbacks_fire).
+  // Null in the product. Otherwise no thread is started, except that of collectives with
+  // RONDO_ON_LOSS_RETRY. The caller steps the blocks (of host daemons with rondo_host_block_drive,
+  // to which it passes a time of its own), takes completions (rondo_rank_service) and calls
+  // callbacks (rondo_callbacks_fire).
   const struct rondo_manual *manual;
   const struct rondo_forced *forced;                       // algorithms
   struct rondo_cost_file **model;                          // as of struct rondo_job_request

@@ -537,7 +537,7 @@ static int retry_check(const struct rondo_rank *rank, const struct rondo_collect
                             "register: id %llu: %s has no meaning with fewer ranks: "
                             "RONDO_ON_LOSS_RETRY is for all_reduce, reduce and broadcast",
                             (unsigned long long)d->id, rondo_kind_name(d->kind));
-  if (!rank->member.device->driver->is_direct || rank->member.is_manual)
+  if (!rank->member.device->driver->is_direct)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED,
                             "register: id %llu: RONDO_ON_LOSS_RETRY needs the host backend",
                             (unsigned long long)d->id);

@@ -5,17 +5,19 @@
 #include <string.h>
 
 #include "runtime/transport/proxy.h"
-#include "tests/explore/program.h"
+#include "tests/explore/random.h"
 #include "tests/support/null_carrier.h"
 
 #define DELAY_PERCENT 40u
+#define NETS 64u // one after another
+#define PROCESSES 8u
 
 enum stage { POSTED, LANDING, DONE };
 
 // A message under way. An early one has been copied: its sender may have it back at once.
 struct package {
   struct package *next;
-  uint32_t from, to;
+  uint32_t net, from, to;
   enum stage stage;
   int is_early, is_returned; // `sent` has been told
   int is_broken;
@@ -29,22 +31,27 @@ struct package {
 };
 
 struct rondo_carrier {
-  uint32_t process;
+  uint32_t net, process;
   int is_open;
   const struct rondo_carrier_events *events;
   void *arg;
 };
 
-static struct rondo_carrier carriers[EXPLORE_RANKS];
+static struct rondo_carrier carriers[NETS][PROCESSES];
 static struct package *packages;
-static int is_cut[EXPLORE_RANKS][EXPLORE_RANKS];
+static int is_cut[NETS][PROCESSES][PROCESSES];
 static struct random *chance;
+static struct explore_carrier_calls user;
+static uint32_t visitors; // threads that look at the packages: none is freed meanwhile
 
 static int carrier_open(const struct rondo_carrier_config *config, struct rondo_carrier **out,
                         char *why, size_t why_bytes) {
-  struct rondo_carrier *c = &carriers[config->process];
+  uint32_t net = user.net_of ? user.net_of(config->arg) : 0;
+  struct rondo_carrier *c = &carriers[net][config->process];
   (void)why, (void)why_bytes;
-  *c = (struct rondo_carrier){config->process, 1, config->events, config->arg};
+  if (net >= NETS || config->process >= PROCESSES)
+    return RONDO_ERR_FULL;
+  *c = (struct rondo_carrier){net, config->process, 1, config->events, config->arg};
   *out = c;
   return RONDO_SUCCESS;
 }
@@ -69,10 +76,11 @@ static int carrier_send(struct rondo_carrier *c, const struct rondo_carrier_mess
   struct package *p = calloc(1, sizeof *p + m->head_bytes + m->bytes);
   if (!p)
     abort();
+  p->net = c->net;
   p->from = c->process;
   p->to = m->to;
   p->is_early = is_early;
-  p->is_broken = is_cut[p->from][p->to] || !carriers[p->to].is_open;
+  p->is_broken = is_cut[c->net][p->from][p->to] || !carriers[c->net][p->to].is_open;
   p->head = m->head;
   p->payload = m->payload;
   p->head_bytes = m->head_bytes;
@@ -116,6 +124,15 @@ static void give_back(const struct rondo_carrier *c, struct package *p) {
 
 // One step of one message that this process has to do with. Returns 1 if there was any.
 static int step(const struct rondo_carrier *c, struct package *p) {
+  if (p->net != c->net)
+    return 0;
+  if (user.waits && p->is_broken && p->from == c->process && !p->is_returned) {
+    p->status = RONDO_ERR_PEER; // the receiver may be stopped
+    give_back(c, p);
+    return 1;
+  }
+  if (user.waits && !p->is_broken && user.waits(p->net, p->from, p->to))
+    return 0;
   if (p->to == c->process && p->stage == POSTED)
     arrive(c, p);
   else if (p->to == c->process && p->stage == LANDING)
@@ -129,9 +146,9 @@ static int step(const struct rondo_carrier *c, struct package *p) {
 
 static void sweep(void) {
   struct package **at = &packages;
-  while (*at) {
+  while (*at && !visitors) {
     struct package *p = *at;
-    int is_returned = p->is_returned || !carriers[p->from].is_open;
+    int is_returned = p->is_returned || !carriers[p->net][p->from].is_open;
     if (p->stage == DONE && is_returned) {
       *at = p->next;
       free(p);
@@ -143,22 +160,26 @@ static void sweep(void) {
 
 static int carrier_progress(struct rondo_carrier *c) {
   int moved = 0;
+  visitors++;
   for (struct package *p = packages; p; p = p->next)
     if (!random_chance(chance, DELAY_PERCENT))
       moved |= step(c, p);
+  visitors--;
   sweep();
   return moved;
 }
 
-static void break_between(uint32_t a, uint32_t b) {
+static void break_between(uint32_t net, uint32_t a, uint32_t b) {
   for (struct package *p = packages; p; p = p->next)
-    if ((p->from == a && p->to == b) || (p->from == b && p->to == a))
+    if (p->net == net && ((p->from == a && p->to == b) || (p->from == b && p->to == a)))
       p->is_broken = 1;
 }
 
 // A receiver that is gone takes nothing; what a sender that is gone still had is lost.
-static void settle(uint32_t process) {
+static void settle(uint32_t net, uint32_t process) {
   for (struct package *p = packages; p; p = p->next) {
+    if (p->net != net)
+      continue;
     if (p->to == process && p->stage != DONE) {
       p->stage = DONE;
       p->status = RONDO_ERR_PEER;
@@ -170,13 +191,13 @@ static void settle(uint32_t process) {
 }
 
 static void carrier_disconnect(struct rondo_carrier *c, uint32_t process) {
-  is_cut[c->process][process] = 1;
-  break_between(c->process, process);
+  is_cut[c->net][c->process][process] = 1;
+  break_between(c->net, c->process, process);
 }
 
 static void carrier_close(struct rondo_carrier *c) {
   c->is_open = 0;
-  settle(c->process);
+  settle(c->net, c->process);
 }
 
 const struct rondo_carrier_calls explore_carrier = {.name = "explorer",
@@ -191,8 +212,14 @@ const struct rondo_carrier_calls explore_carrier = {.name = "explorer",
                                                     .disconnect = carrier_disconnect,
                                                     .close = carrier_close};
 
-void explore_carrier_reset(struct random *random) {
+void explore_carrier_crash(uint32_t net, uint32_t process) {
+  carriers[net][process].is_open = 0;
+  settle(net, process);
+}
+
+void explore_carrier_reset(struct random *random, const struct explore_carrier_calls *calls) {
   chance = random;
+  user = calls ? *calls : (struct explore_carrier_calls){0};
   while (packages) {
     struct package *p = packages;
     packages = p->next;
@@ -203,11 +230,11 @@ void explore_carrier_reset(struct random *random) {
 }
 
 int explore_carrier_progress(uint32_t process) {
-  return carriers[process].is_open && rondo_proxy_progress(carriers[process].arg);
+  return carriers[0][process].is_open && rondo_proxy_progress(carriers[0][process].arg);
 }
 
 void explore_carrier_cut(uint32_t a, uint32_t b) {
-  is_cut[a][b] = is_cut[b][a] = 1;
+  is_cut[0][a][b] = is_cut[0][b][a] = 1;
   for (struct package *p = packages; p; p = p->next)
     if (((p->from == a && p->to == b) || (p->from == b && p->to == a)) && random_chance(chance, 50))
       p->is_broken = 1;

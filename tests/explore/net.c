@@ -249,7 +249,7 @@ void explore_net_reset(const struct explore_program *program, struct random *ran
   ports = program->ports;
   net_random = random;
   suspect = UINT32_MAX;
-  explore_carrier_reset(random);
+  explore_carrier_reset(random, NULL);
   rondo_transports_carrier = &explore_carrier;
   process_count = program->process_count;
   rank_count = program->cfg.rank_count;
