@@ -13,8 +13,13 @@
 #define CONTROL_ID 1000u
 #define CONTROL_WORDS 6u
 #define GREETING_ID 1001u
+// The explorer has less data.
+#if !defined(CHURN_LARGE)
+#define CHURN_LARGE 60000u
+#define CHURN_STATE_COUNT (3 * RONDO_STATE_BLOCK_BYTES / 4 + 12345)
+#endif
 #define STATE_COUNTS                                                                               \
-  { 3 * RONDO_STATE_BLOCK_BYTES / 4 + 12345, 77 }
+  { CHURN_STATE_COUNT, 77 }
 
 static uint64_t mix(uint64_t z) {
   z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -27,7 +32,8 @@ uint64_t churn_work_common(const struct churn_member *m, uint64_t what) {
 }
 
 static uint32_t count_of(uint32_t coll) {
-  return coll % CHURN_RETRIED == CHURN_RETRIED - 1 ? 60000 : 1 + coll * 911 % 3000;
+  return coll % CHURN_RETRIED == CHURN_RETRIED - 1 ? CHURN_LARGE
+                                                   : 1 + coll * 911 % (CHURN_LARGE / 20);
 }
 
 static bool is_in_place(uint32_t coll, uint32_t round) { return (coll + round) % 2 == 0; }
@@ -315,6 +321,8 @@ void churn_work_sync(struct churn_member *m) {
   // A member that is cut off may learn that later than this.
   bool is_late = status == RONDO_ERR_TIMEOUT || status == RONDO_ERR_ABORTED;
   m->slot->late_syncs += is_late;
+  fprintf(stderr, "churn: slot %u, rank %u of %u of job %u, round %u: sync: %s: %s\n", m->number,
+          m->rank, m->ranks, (unsigned)(m->job >> 32), m->round, rondo_status_name(status), m->why);
   if (status != RONDO_ERR_PEER && !is_late)
     churn_fail(m, "the state of round %u: %s: %s", m->round, rondo_status_name(status), m->why);
   for (uint32_t i = 0; i <= (is_late ? CHURN_GONE_MS : 0); i++) {
