@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "tests/explore/comm.h"
 #include "tests/explore/machine.h"
 #include "tests/explore/nccl.h"
@@ -144,6 +145,18 @@ static void check_data(struct explore_machine *m, const struct explore_run *run)
                  run->rank, run->coll, run->period, run->number);
 }
 
+// A quantised result is inexact, and the same on all ranks.
+static void check_bits(struct explore_machine *m, const struct explore_run *run) {
+  uint64_t *bits = &m->bits[run->coll][run->period][run->number];
+  if (!period_of(m, run)->quantisation || run->status != RONDO_SUCCESS)
+    return;
+  uint64_t own = rondo_digest_bytes(1, run->recv, run->recv_bytes) | 1;
+  if (*bits && *bits != own)
+    explore_fail(m, EXPLORE_WRONG, "rank %u coll %u period %u run %u: other bits than another rank",
+                 run->rank, run->coll, run->period, run->number);
+  *bits = own;
+}
+
 // A barrier ends for nobody before it has begun for all.
 static void check_barrier(struct explore_machine *m, const struct explore_run *run) {
   const struct explore_period *d = period_of(m, run);
@@ -166,8 +179,10 @@ static void run_end(struct explore_machine *m, struct explore_run *run, int stat
   check_status(m, run, status);
   check_barrier(m, run);
   // A mismatch may be one of sizes.
-  if (period_of(m, run)->odd == EXPLORE_NOBODY && (!run->is_tied || run->rung))
+  if (period_of(m, run)->odd == EXPLORE_NOBODY && (!run->is_tied || run->rung)) {
     check_data(m, run);
+    check_bits(m, run);
+  }
   if (run->is_tied)
     explore_stream_end(m, run, status);
   memset(run->memory, SCRIBBLE, run->memory_bytes);
@@ -233,6 +248,7 @@ static struct rondo_collective_desc describe(const struct explore_machine *m, ui
   desc.peer = (desc.root + 1) % d->nranks;
   if (d->kind == RONDO_ALL_TO_ALL_V)
     describe_pairs(d, position, &desc);
+  desc.quantisation = d->quantisation;
   desc.priority = c->priority[rank];
   desc.scalar = explore_scalar(position);
   if (d->odd != position)
@@ -246,6 +262,8 @@ static struct rondo_collective_desc describe(const struct explore_machine *m, ui
     desc.dtype = d->dtype == RONDO_INT8 ? RONDO_UINT8 : RONDO_INT8;
   else
     desc.root = (desc.root + 1) % d->nranks;
+  if (desc.kind != RONDO_ALL_REDUCE || desc.dtype != RONDO_FLOAT32)
+    desc.quantisation = 0;
   desc.peer = (desc.root + 1) % d->nranks;
   if (desc.kind == RONDO_BROADCAST || desc.kind == RONDO_ALL_GATHER)
     desc.redop = RONDO_SUM;

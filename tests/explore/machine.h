@@ -76,7 +76,8 @@ struct explore_machine {
   struct explore_program program;
   struct random random;
   struct explore_rank ranks[EXPLORE_RANKS];
-  uint32_t tainted[EXPLORE_COLLS][EXPLORE_PERIODS]; // some member aborted it
+  uint32_t tainted[EXPLORE_COLLS][EXPLORE_PERIODS];            // some member aborted it
+  uint64_t bits[EXPLORE_COLLS][EXPLORE_PERIODS][EXPLORE_RUNS]; // of quantised results; 0: none yet
   uint32_t aborts_left, cuts_left;
   uint32_t has_comms;     // calls of communicators in place of the program's collectives
   uint32_t has_nccl;      // programs on the drop-in libnccl, too

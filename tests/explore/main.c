@@ -351,8 +351,8 @@ static const struct argp_option arguments[] = {
     {"fault", 'x', "NAME", 0, "plant a fault; succeed if it is caught", 0},
     {"comms", 'c', NULL, 0, "calls of communicators instead of collectives with ids", 0},
     {"hasten", 'h', "WHAT", 0,
-     "programs in which `ends' of runs, or `cuts' of links, meet much, or machines have several "
-     "`ports'",
+     "programs in which `ends' of runs, or `cuts' of links, meet much, machines have several "
+     "`ports', or messages are `quantised'",
      0},
     {"nccl", 'l', NULL, 0, "programs on the drop-in libnccl instead", 0},
     {"record", 'r', "FILE", 0,
@@ -398,11 +398,12 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
   case 'h':
     o->hastened = text;
-    o->hasten = strcmp(text, "ends") == 0      ? explore_program_hasten_ends
-                : strcmp(text, "cuts") == 0    ? explore_program_hasten_cuts
-                : strcmp(text, "ports") == 0   ? explore_program_hasten_ports
-                : strcmp(text, "packets") == 0 ? explore_program_hasten_packets
-                                               : NULL;
+    o->hasten = strcmp(text, "ends") == 0        ? explore_program_hasten_ends
+                : strcmp(text, "cuts") == 0      ? explore_program_hasten_cuts
+                : strcmp(text, "ports") == 0     ? explore_program_hasten_ports
+                : strcmp(text, "packets") == 0   ? explore_program_hasten_packets
+                : strcmp(text, "quantised") == 0 ? explore_program_hasten_quantised
+                                                 : NULL;
     if (!o->hasten)
       argp_error(state, "nothing to hasten: %s", text);
     return 0;

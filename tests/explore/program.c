@@ -41,6 +41,7 @@ static int is_floating(int dtype) { return dtype >= RONDO_FLOAT16 && dtype <= RO
 
 static void draw_operation(struct random *r, struct explore_period *d) {
   static const uint32_t counts[] = {0, 1, 2, 3, 7, 13, 16, 17, 31, 64, 97, 128, 251};
+  d->quantisation = 0;
   d->kind = (int)random_below(r, RONDO_KIND_COUNT);
   d->dtype = (int)random_below(r, RONDO_DTYPE_COUNT);
   d->redop = (int)random_below(r, RONDO_REDOP_COUNT);
@@ -127,6 +128,23 @@ static void draw_lending(struct explore_program *p) {
   p->manual.shape.payload_limit = ITEM(&r, limits);
 }
 
+static void draw_quantisation(struct random *r, const struct explore_program *p,
+                              struct explore_period *d) {
+  uint32_t forced = p->manual.shape.algorithms[RONDO_ALL_REDUCE];
+  bool can = d->kind == RONDO_ALL_REDUCE && d->dtype == RONDO_FLOAT32 &&
+             (d->redop == RONDO_SUM || d->redop == RONDO_AVG) &&
+             (!forced || rondo_plan_can_quantise(RONDO_ALL_REDUCE, (int)forced - 1));
+  d->quantisation = can ? random_below(r, RONDO_QUANTISATION_COUNT) : 0;
+}
+
+// From random numbers of their own, too.
+static void draw_quantisations(struct explore_program *p) {
+  struct random r = {random_mix(p->seed + 3232)};
+  for (uint32_t c = 0; c < p->coll_count; c++)
+    for (uint32_t k = 0; k < p->colls[c].period_count; k++)
+      draw_quantisation(&r, p, &p->colls[c].periods[k]);
+}
+
 static void draw_conduct(struct random *r, struct explore_program *p) {
   static const uint32_t percents[] = {0, 2, 10, 40};
   p->tick_ns = (uint32_t)random_log(r, 1, 4000);
@@ -198,6 +216,7 @@ void explore_program_make(struct explore_program *p, uint64_t seed) {
   draw_processes(p);
   draw_algorithms(p);
   draw_lending(p);
+  draw_quantisations(p);
 }
 
 // Each id is registered as often as can be, for a run or two.
@@ -286,6 +305,21 @@ void explore_program_hasten_ports(struct explore_program *p) {
     p->manual.shape.algorithms[kinds[i]] =
         (doubles ? RONDO_ALGORITHM_CHAIN_DOUBLING : RONDO_ALGORITHM_CHAIN_RING) + 1;
   }
+}
+
+void explore_program_hasten_quantised(struct explore_program *p) {
+  struct random r = {random_mix(p->seed + 2727)};
+  p->manual.shape.algorithms[RONDO_ALL_REDUCE] = 0;
+  for (uint32_t c = 0; c < p->coll_count; c++)
+    for (uint32_t k = 0; k < p->colls[c].period_count; k++) {
+      struct explore_period *d = &p->colls[c].periods[k];
+      bool averages = random_chance(&r, 30) && (d->nranks & (d->nranks - 1)) == 0;
+      d->kind = RONDO_ALL_REDUCE;
+      d->dtype = RONDO_FLOAT32;
+      d->redop = averages ? RONDO_AVG : RONDO_SUM;
+      d->count = random_chance(&r, 80) ? 1 + random_below(&r, 600) : d->count;
+      draw_quantisation(&r, p, d);
+    }
 }
 
 #define CALM_TICK_NS 200u

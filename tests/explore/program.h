@@ -27,6 +27,7 @@ enum explore_flavour {
 // One registration of one collective, as all its members see it.
 struct explore_period {
   int kind, dtype, redop;
+  uint32_t quantisation; // of the messages
   uint32_t count, root;
   uint32_t nranks;
   uint32_t members[EXPLORE_RANKS];
@@ -72,6 +73,8 @@ void explore_program_hasten_ends(struct explore_program *p);
 void explore_program_hasten_packets(struct explore_program *p);
 void explore_program_hasten_cuts(struct explore_program *p);
 void explore_program_hasten_ports(struct explore_program *p);
+// All-reduces with quantised messages.
+void explore_program_hasten_quantised(struct explore_program *p);
 // To measure time: runs that all end well, in one process, with default budgets.
 void explore_program_calm(struct explore_program *p);
 

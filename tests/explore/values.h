@@ -30,7 +30,8 @@ uint32_t explore_pair_count(const struct explore_period *d, uint32_t from, uint3
 void explore_fill(const struct explore_key *key, uint32_t position, void *buffer, uint32_t first,
                   uint32_t count);
 
-// The first element of the receive buffer of `position` that is not as it must be, or -1.
+// The first element of the receive buffer of `position` that is not as it must be, or -1. With
+// quantised messages: whose error is larger than its bound.
 int64_t explore_find_wrong(const struct explore_key *key, uint32_t position, const void *recv);
 
 // The same of an input.
