@@ -132,6 +132,7 @@ static void process_start(uint32_t i) {
 // ------------------------------------------------------------------------- events ---
 
 static void slot_disturb(uint32_t i, uint64_t for_ns, bool stops) {
+  churn_story->disturbed_ns = UINT64_MAX;
   story.watched[i] = (struct watched){script_now_ns() + for_ns, script_now_ns(), slot_at(i)->job,
                                       stops, for_ns >= SECOND_NS && slot_at(i)->job};
 }
@@ -227,6 +228,8 @@ static void slot_continue(uint32_t i) {
     virtual_process_continue(story.process_of[i]);
   story.watched[i] = (struct watched){0};
   slot_at(i)->phase_ns = script_now_ns();
+  if (count_slots(slot_is_disturbed) == 0)
+    churn_story->disturbed_ns = script_now_ns();
 }
 
 static void disturbed_watch(uint32_t i, uint64_t now_ns) {

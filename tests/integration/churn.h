@@ -17,10 +17,10 @@
 #define CHURN_RETRIED 5u // the first ones are done again after a loss
 #define CHURN_LEAST 2u   // members of a job; less: they join anew
 #define CHURN_IDS 64u
-#define CHURN_WAIT_NS INT64_C(20000000000)    // a run that takes longer hangs
-#define CHURN_SYNC_NS INT64_C(3000000000)     // for one synchronisation
-#define CHURN_GONE_MS 6000u                   // until a member that is cut off knows it
-#define CHURN_VOTE_NS INT64_C(8000000000)     // for one vote
+#define CHURN_WAIT_NS INT64_C(20000000000) // a run that takes longer hangs
+#define CHURN_SYNC_NS INT64_C(3000000000)  // for one synchronisation
+#define CHURN_GONE_MS 6000u                // until all know whom a stop or a cut has cost the job
+#define CHURN_VOTE_NS INT64_C(8000000000)  // for one vote
 #define CHURN_REJOIN_NS UINT64_C(20000000000) // of votes that fail, until the member joins anew
 #define CHURN_JOIN_NS INT64_C(3000000000)
 #define CHURN_PEER_TIMEOUT_NS UINT64_C(1000000000)
@@ -65,6 +65,8 @@ struct churn_record {
 struct churn_story {
   uint32_t is_over;
   uint64_t job; // the newest: its number, and 32 random bits
+  // The last time that a process was stopped or cut off; UINT64_MAX: one is.
+  uint64_t disturbed_ns;
   uint32_t id_version;
   struct rondo_unique_id ids[CHURN_IDS]; // of newcomers, in turn
   uint64_t record_count;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "tests/integration/churn.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
@@ -299,8 +300,16 @@ static void state_start_anew(struct churn_member *m) {
   m->state.digest = 0;
 }
 
+// True if a process was stopped or cut off after `since_ns`, or so shortly before that members may
+// not have known yet whom that has cost the job.
+static bool was_disturbed(uint64_t since_ns) {
+  uint64_t last_ns = rondo_load_acquire_u64(&churn_story->disturbed_ns);
+  return last_ns && (last_ns >= since_ns || since_ns - last_ns < CHURN_GONE_MS * UINT64_C(1000000));
+}
+
 void churn_work_sync(struct churn_member *m) {
   struct rondo_state_report report;
+  uint64_t begin_ns = rondo_now_ns();
   uint32_t waiting = 0;
   if (m->round)
     state_change(m);
@@ -318,12 +327,15 @@ void churn_work_sync(struct churn_member *m) {
     state_start_anew(m);
     return;
   }
-  // A member that is cut off may learn that later than this.
+  // A member that was stopped, or is cut off, may learn what that has cost later than this. Any
+  // other one must not be late.
   bool is_late = status == RONDO_ERR_TIMEOUT || status == RONDO_ERR_ABORTED;
   m->slot->late_syncs += is_late;
-  fprintf(stderr, "churn: slot %u, rank %u of %u of job %u, round %u: sync: %s: %s\n", m->number,
-          m->rank, m->ranks, (unsigned)(m->job >> 32), m->round, rondo_status_name(status), m->why);
-  if (status != RONDO_ERR_PEER && !is_late)
+  if (is_late)
+    fprintf(stderr, "churn: slot %u, rank %u of %u of job %u, round %u: late: %s: %s\n", m->number,
+            m->rank, m->ranks, (unsigned)(m->job >> 32), m->round, rondo_status_name(status),
+            m->why);
+  if (status != RONDO_ERR_PEER && !(is_late && was_disturbed(begin_ns)))
     churn_fail(m, "the state of round %u: %s: %s", m->round, rondo_status_name(status), m->why);
   for (uint32_t i = 0; i <= (is_late ? CHURN_GONE_MS : 0); i++) {
     const struct timespec brief = {0, 1000000};
@@ -332,7 +344,7 @@ void churn_work_sync(struct churn_member *m) {
       break;
     nanosleep(&brief, NULL);
   }
-  if (status != RONDO_SUCCESS && waiting >= m->ranks - 1)
+  if (status != RONDO_SUCCESS && waiting >= m->ranks - 1 && !is_late)
     churn_fail(m, "the synchronisation of round %u has failed, but nobody is gone: %s", m->round,
                m->why);
 }

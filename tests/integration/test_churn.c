@@ -208,6 +208,7 @@ static void process_kill(uint32_t i) {
 static void slot_disturb(uint32_t i, uint64_t for_ns) {
   struct watched *w = &churn.watched[i];
   w->began_ns = churn.disturbed_ns = rondo_now_ns();
+  rondo_store_release_u64(&churn_story->disturbed_ns, UINT64_MAX);
   w->until_ns = w->began_ns + for_ns;
   w->job = rondo_load_acquire_u64(&slot_at(i)->job);
   w->waits_put_out = for_ns >= SECOND_NS && w->job;
@@ -314,6 +315,8 @@ static void slot_continue(uint32_t i) {
     rondo_machines_link(churn.cut, 1);
     churn.is_cut = false;
   }
+  if (count_slots(slot_is_disturbed) == 0)
+    rondo_store_release_u64(&churn_story->disturbed_ns, rondo_now_ns());
 }
 
 static void disturbed_watch(uint32_t i, uint64_t now_ns) {
