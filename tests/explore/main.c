@@ -352,7 +352,7 @@ static const struct argp_option arguments[] = {
     {"comms", 'c', NULL, 0, "calls of communicators instead of collectives with ids", 0},
     {"hasten", 'h', "WHAT", 0,
      "programs in which `ends' of runs, or `cuts' of links, meet much, machines have several "
-     "`ports', or messages are `quantised'",
+     "`ports', or messages are `packets' or `quantised'",
      0},
     {"nccl", 'l', NULL, 0, "programs on the drop-in libnccl instead", 0},
     {"record", 'r', "FILE", 0,
