@@ -247,6 +247,7 @@ void explore_program_hasten_cuts(struct explore_program *p) {
     for (uint32_t k = 0; k < EXPLORE_PERIODS; k++) {
       p->colls[c].periods[k].kind = RONDO_BROADCAST; // its root need not wait for anybody
       p->colls[c].periods[k].redop = RONDO_SUM;
+      p->colls[c].periods[k].quantisation = 0;
     }
   for (uint32_t i = 0; i < p->cfg.rank_count; i++)
     p->process_of[i] = p->machine_of[i] = i;
@@ -267,6 +268,7 @@ void explore_program_hasten_packets(struct explore_program *p) {
       struct explore_period *d = &p->colls[c].periods[k];
       d->kind = RONDO_ALL_REDUCE;
       d->redop = d->redop == RONDO_AVG ? RONDO_SUM : d->redop; // as in draw_operation
+      d->quantisation = 0;
     }
 }
 
