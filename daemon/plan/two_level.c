@@ -264,10 +264,11 @@ static void chain_build(const struct member *m) {
 // the ranks that lead no lane, each of which hears from the one after it. A round has a chunk of
 // each lane.
 
-// Appends an op for the chunk of lane `lane` in the first round. It is repeated for `repeat` peers,
-// and for as many lanes or, `stays`, for the one.
+// Appends an op for the chunk of lane `lane` in the first round. It is repeated for `repeat` peers:
+// for the one lane if it adds up or sends a result, else for as many lanes.
 static void round_add(const struct member *m, int primitive, uint32_t repeat, uint32_t lane,
-                      uint32_t send, uint32_t recv, bool stays) {
+                      uint32_t send, uint32_t recv) {
+  bool stays = primitive & (RONDO_PRIM_REDUCE | RONDO_PRIM_RESULT);
   struct rondo_plan *plan = m->plan;
   if (repeat == 0)
     return;
@@ -289,8 +290,8 @@ static void round_end(const struct member *m, uint32_t lanes, uint32_t first) {
 // To or from the leaders of all other lanes, for each the chunk of its lane. From the next leader
 // on, so that they do not all send to one leader at the same time.
 static void others_add(const struct member *m, uint32_t lanes, int primitive) {
-  round_add(m, primitive, lanes - 1 - m->local, m->local + 1, m->local, m->local, false);
-  round_add(m, primitive, m->local, 0, 0, 0, false);
+  round_add(m, primitive, lanes - 1 - m->local, m->local + 1, m->local, m->local);
+  round_add(m, primitive, m->local, 0, 0, 0);
 }
 
 static void fan_leader_build(const struct member *m, uint32_t lanes) {
@@ -300,14 +301,14 @@ static void fan_leader_build(const struct member *m, uint32_t lanes) {
     if (i != m->local)
       (void)local_peer(m, i);
   others_add(m, lanes, SEND);
-  round_add(m, RECV_REDUCE_COPY, 1, m->local, 0, 0, true);
-  round_add(m, RECV_REDUCE_RESULT, children - 1, m->local, 0, 1, true);
+  round_add(m, RECV_REDUCE_COPY, 1, m->local, 0, 0);
+  round_add(m, RECV_REDUCE_RESULT, children - 1, m->local, 0, 1);
   round_end(m, lanes, 0);
   leader_build(m, m->local, lanes, RONDO_PRIM_RESULT);
   second = plan->op_count;
   if (m->count > lanes)
-    round_add(m, SEND_RESULT, 1, m->local, lanes - 1, 0, true);
-  round_add(m, SEND_RESULT, lanes - 1, m->local, 0, 0, true);
+    round_add(m, SEND_RESULT, 1, m->local, lanes - 1, 0);
+  round_add(m, SEND_RESULT, lanes - 1, m->local, 0, 0);
   others_add(m, lanes, RECV_COPY);
   round_end(m, lanes, second);
 }
@@ -325,8 +326,7 @@ static void fan_line_build(const struct member *m, uint32_t lanes) {
     int passes = up ? RECV_REDUCE_SEND : RECV_COPY_SEND, ends = up ? SEND : RECV_COPY;
     for (uint32_t lane = 0; lane < lanes; lane++) {
       uint32_t parent = is_first ? lane : 0;
-      round_add(m, has_child ? passes : ends, 1, lane, up ? parent : child, up ? child : parent,
-                true);
+      round_add(m, has_child ? passes : ends, 1, lane, up ? parent : child, up ? child : parent);
     }
     round_end(m, lanes, first);
     first = m->plan->op_count;

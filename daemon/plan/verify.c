@@ -985,7 +985,7 @@ static bool member_init(struct machine *m, uint32_t rank) {
   size_t sends = 1, loops = kept_loops(m->what, rank), places = loops * place_count(m->what, rank);
   for (uint32_t i = 0; i < plan->op_count; i++)
     if (plan->ops[i].primitive & RONDO_PRIM_SEND)
-      sends += plan->ops[i].repeat * rondo_plan_rounds(plan, i);
+      sends += (size_t)plan->ops[i].repeat * rondo_plan_rounds(plan, i);
   me->references = calloc(sends * loops, sizeof(*me->references));
   me->all_places = calloc(places, sizeof(*me->places));
   me->all_sets = calloc(places * m->set_words, sizeof(*me->sets));

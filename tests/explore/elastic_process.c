@@ -119,6 +119,7 @@ static void context_note(struct process *p, struct rondo_context ctx) {
   pthread_mutex_unlock(&p->lock);
 }
 
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the linker's names
 int __real_rondo_context_create(struct rondo_context *ctx, const struct rondo_config *cfg,
                                 const struct rondo_manual *manual);
 int __wrap_rondo_context_create(struct rondo_context *ctx, const struct rondo_config *cfg,
@@ -371,3 +372,4 @@ void elastic_begin(struct random *random) {
   explore_carrier_reset(random, &calls);
   rondo_transports_carrier = &explore_carrier;
 }
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)

@@ -588,19 +588,21 @@ void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *ou
 const char *rondo_mesh_missing(void) { return NULL; }
 
 // A process is inspected by the kernel's file about it.
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the linker's names
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...) {
-  uint32_t pid;
+  static const char begin[] = "/proc/";
+  bool is_proc = strncmp(path, begin, sizeof begin - 1) == 0;
+  unsigned long pid = is_proc ? strtoul(path + sizeof begin - 1, NULL, 10) : 0;
   char text[64];
   int pipes[2];
-  if (sscanf(path, "/proc/%u/stat", &pid) != 1 || pid < FIRST_PID ||
-      pid - FIRST_PID >= net.mesh_count)
+  if (pid < FIRST_PID || pid - FIRST_PID >= net.mesh_count)
     return __real_open(path, flags, 0600);
   const struct process *at = &net.processes[net.meshes[pid - FIRST_PID]->process];
   if (at->is_dead || pipe(pipes))
     return -1;
-  int size = snprintf(text, sizeof text, "%u (virtual) %c 1", pid, at->is_stopped ? 'T' : 'R');
+  int size = snprintf(text, sizeof text, "%lu (virtual) %c 1", pid, at->is_stopped ? 'T' : 'R');
   ssize_t written = write(pipes[1], text, (size_t)size);
   close(pipes[1]);
   if (written == size)
@@ -608,3 +610,4 @@ int __wrap_open(const char *path, int flags, ...) {
   close(pipes[0]);
   return -1;
 }
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)

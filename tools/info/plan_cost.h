@@ -28,8 +28,8 @@ struct info_plan_cost {
   double choose_us;       // time to choose its algorithm, the least of many
 };
 
-// Chunk `k` of those that execution `i` of an op handles.
-uint32_t info_plan_op_chunk(const struct rondo_plan *plan, uint32_t op, uint32_t i, uint32_t k);
+// Chunk `k` of those that execution `i` of op `index` handles.
+uint32_t info_plan_op_chunk(const struct rondo_plan *plan, uint32_t index, uint32_t i, uint32_t k);
 
 // The cost of the plan of `request`, a member of `plans`, for a descriptor that counts `bytes`;
 // without choose_us. Returns false if there is no memory.
