@@ -184,9 +184,9 @@ struct rondo_context_dynamic {
   uint32_t repeat;        // executions of the current op that are done; after the plan, send peers
   uint32_t reference_end; // send sequence after the last published reference
   uint8_t op;
-  uint8_t phase;       // enum rondo_context_phase
-  uint8_t status;      // enum rondo_status of the run
-  uint8_t flags;       // RONDO_SQE_* and RONDO_RUN_*
+  uint8_t phase;        // enum rondo_context_phase
+  uint8_t status;       // enum rondo_status of the run
+  uint8_t flags;        // RONDO_SQE_* and RONDO_RUN_*
   uint16_t bound_send;  // peer of `send`, or RONDO_PLAN_NO_PEER
   uint16_t round_chunk; // how far the chunks of this round are beyond those of the first one
 };

@@ -198,14 +198,13 @@ bool rondo_simulate_consume(const struct rondo_endpoint *e) {
   }
   m->received = false;
   rondo_schedule_event_push(
-      &m->events,
-      &(struct rondo_schedule_event){
-          .at_ns = m->now_ns + rondo_schedule_whole_ns(m->cost_ns) +
-                   rondo_schedule_whole_ns(rondo_schedule_jittered(m, link.latency_ns)),
-          .key = e->connector,
-          .kind = RONDO_SCHEDULE_CREDIT,
-          .rank = c->producer_rank,
-          .sequence = e->sequence});
+      &m->events, &(struct rondo_schedule_event){
+                      .at_ns = m->now_ns + rondo_schedule_whole_ns(m->cost_ns) +
+                               rondo_schedule_whole_ns(rondo_schedule_jittered(m, link.latency_ns)),
+                      .key = e->connector,
+                      .kind = RONDO_SCHEDULE_CREDIT,
+                      .rank = c->producer_rank,
+                      .sequence = e->sequence});
   return true;
 }
 
