@@ -249,7 +249,7 @@ static int config_fill(struct rondo_config *c, struct rondo_cost_file **file) {
   pthread_once(&once, environment_check);
   number32_read("RONDO_BLOCKS", RONDO_MAX_BLOCKS, &c->blocks);
   number32_read("RONDO_WORKERS", 256, &c->workers);
-  size_read("RONDO_THREADS", is_thread_count, "a multiple of 32 from 64 to 512", &c->threads);
+  size_read("RONDO_THREADS", is_thread_count, "a multiple of 32 from 96 to 512", &c->threads);
   number32_read("RONDO_MULTIPROCESSORS", UINT32_MAX, &c->multiprocessors);
   size_read("RONDO_SLOT_BYTES", is_slot_size, "a power of two from 64 to 2^30", &c->slot_bytes);
   number_read("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
