@@ -247,8 +247,8 @@ int rondo_config_complete(struct rondo_config *cfg);
 // Creates the context of one rank and joins the job `cfg->id`. The other ranks may join before or
 // after. `cfg` is copied.
 // Returns RONDO_SUCCESS;
-// RONDO_ERR_INVALID: a field is out of range, wrong size or version, rank_count is below least_ranks
-//   or above most_ranks, or another rank of the job has another rank_count;
+// RONDO_ERR_INVALID: a field is out of range, wrong size or version, rank_count is not in
+//   least_ranks to most_ranks, or another rank of the job has another rank_count;
 // RONDO_ERR_EXISTS: this rank is already in the job;
 // RONDO_ERR_UNSUPPORTED: the backend was not built, or there is no driver or device for it; or the
 //   job has several processes, least_ranks or most_ranks, and the library was built without
