@@ -210,14 +210,14 @@ static void packets_lose_end(const struct rondo_mesh *from, const struct rondo_m
   struct packet **at = &net.first;
   while (*at) {
     struct packet *p = *at;
-    if (p->from != from || p->to != to || kept-- > 0) {
-      kept += p->from != from || p->to != to;
-      at = &p->next;
+    bool is_theirs = p->from == from && p->to == to;
+    if (is_theirs && !kept) {
+      packet_remove(at);
+      packet_free(p);
       continue;
     }
-    kept = 0;
-    packet_remove(at);
-    packet_free(p);
+    kept -= is_theirs;
+    at = &p->next;
   }
 }
 
