@@ -28,6 +28,7 @@ struct packet {
   enum kind kind;
   struct rondo_mesh *from, *to; // from: null: the mesh itself, or the root
   uint64_t due_ns;
+  uint64_t serial;                  // among those of `from`
   struct rondo_shared_bytes *bytes; // CONTROL
   bool is_of_root;
   uint32_t number; // CUT: of the process
@@ -148,6 +149,7 @@ static bool packets_share_way(const struct packet *a, const struct packet *b) {
 
 static void packet_post(struct packet *p, uint64_t delay_ns) {
   p->due_ns = script_now_ns() + delay_ns;
+  p->serial = p->from ? ++p->from->posted : 0;
   for (const struct packet *before = net.first; before; before = before->next)
     if (packets_share_way(before, p) && before->due_ns > p->due_ns)
       p->due_ns = before->due_ns;
@@ -550,12 +552,11 @@ void rondo_mesh_lose(struct rondo_mesh *mesh, uint32_t process) {
   }
 }
 
-uint64_t rondo_mesh_flush(struct rondo_mesh *mesh) { return ++mesh->flushes; }
+uint64_t rondo_mesh_flush(struct rondo_mesh *mesh) { return mesh->posted; }
 
 bool rondo_mesh_is_flushed(const struct rondo_mesh *mesh, uint64_t number) {
-  (void)number;
   for (const struct packet *p = net.first; p; p = p->next)
-    if (p->from == mesh && !mesh_is_gone(p->to))
+    if (p->from == mesh && p->serial <= number && !mesh_is_gone(p->to))
       return false;
   return true;
 }

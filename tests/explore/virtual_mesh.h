@@ -39,7 +39,7 @@ struct rondo_mesh {
   void (*tick)(void *arg);
   uint64_t lost;                         // a bit a process
   uint8_t connected[VIRTUAL_MESHES / 8]; // a bit a mesh
-  uint64_t flushes;
+  uint64_t posted;
   struct rondo_mesh_counters counters;
 };
 
