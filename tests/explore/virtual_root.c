@@ -120,7 +120,7 @@ static void root_receive(struct virtual_root *root, const struct note *n) {
 }
 
 static void root_take(struct virtual_root *root, const struct note *n) {
-  struct member *m = root_member(root, n->from, n->kind == MESSAGE);
+  struct member *m = root_member(root, n->from, n->kind == MESSAGE && !root->is_ended);
   if (root->is_ended) {
     if (n->kind == MESSAGE)
       virtual_post_root_cut(n->from, REFUSED_NS);
