@@ -54,13 +54,24 @@ static struct rondo_config member_config(void) {
 
 // ---------------------------------------------------------------- the newcomers' id ---
 
-static void id_make(struct churn_member *m) {
-  const struct rondo_config cfg = member_config();
+static void id_tell(const struct churn_member *m) {
   uint32_t version = rondo_load_acquire_u32(&churn_story->id_version) + 1;
-  RONDO_MEMBER_STATUS(rondo_grow_listen(&m->id, &cfg), RONDO_SUCCESS);
-  m->has_id = true;
   churn_story->ids[version % CHURN_IDS] = m->id;
   rondo_store_release_u32(&churn_story->id_version, version);
+}
+
+static void id_make(struct churn_member *m) {
+  const struct rondo_config cfg = member_config();
+  RONDO_MEMBER_STATUS(rondo_grow_listen(&m->id, &cfg), RONDO_SUCCESS);
+  m->has_id = true;
+  id_tell(m);
+}
+
+// The newest id that was told may be of a process that was put out since.
+static void id_tell_again(const struct churn_member *m) {
+  uint32_t version = rondo_load_acquire_u32(&churn_story->id_version);
+  if (m->has_id && memcmp(&churn_story->ids[version % CHURN_IDS], &m->id, sizeof m->id) != 0)
+    id_tell(m);
 }
 
 static void id_end(struct churn_member *m) {
@@ -169,8 +180,10 @@ static int member_round(struct churn_member *m, struct churn_decision *d) {
     id_end(m); // one of a lower rank has one, too
   if (!d->keepers && (d->members & ((1u << m->rank) - 1)) == 0 && !m->is_leaving)
     id_make(m);
-  if (m->round % SYNC_ROUNDS == 0)
+  if (m->round % SYNC_ROUNDS == 0) {
+    id_tell_again(m);
     churn_work_sync(m);
+  }
   return status;
 }
 
