@@ -451,7 +451,7 @@ static void runs_end_when_the_daemon_cannot_be_launched_any_more(void **state) {
 // is well.
 static void each_call_fails_once_and_leaves_nothing(void **state) {
   (void)state;
-  uint64_t share = rondo_test_load(16, 1);
+  uint64_t share = rondo_test_load(6, 1);
   for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
     // All of the first calls, and of later ones, which are more of the same, every so-manieth.
     for (uint64_t n = 1;; n += 1 + n / share) {

@@ -858,10 +858,10 @@ static uint32_t most_connections(uint32_t rank) {
                                                   : 0);
 }
 
-// The messages that 1,024 processes cost the root: a time would depend on this machine.
+// The messages that 512 processes cost the root: a time would depend on this machine.
 static void joining_is_linear_in_the_number_of_processes(void **state) {
   (void)state;
-  uint32_t sizes[2] = {32, (uint32_t)rondo_test_load(1024, 128)};
+  uint32_t sizes[2] = {32, (uint32_t)rondo_test_load(512, 128)};
   double frames[2];
   double bytes[2];
   for (int i = 0; i < 2; i++) {
