@@ -43,6 +43,12 @@ void *rondo_sim_alloc_pages(size_t bytes) {
   return p;
 }
 
+void rondo_sim_text_clean(char *text) {
+  for (; *text; text++) {
+    *text = *text < ' ' || *text > '~' ? '?' : *text;
+  }
+}
+
 char *rondo_sim_strdup(const char *s) {
   size_t bytes = strlen(s) + 1;
   return memcpy(rondo_sim_alloc(bytes), s, bytes);

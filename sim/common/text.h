@@ -91,6 +91,9 @@ void *rondo_sim_alloc_pages(size_t bytes);
     }                                                                                              \
   } while (0)
 
+// Replaces what is not printable: names in files are of any bytes.
+void rondo_sim_text_clean(char *text);
+
 // A copy of `s` that the caller frees.
 char *rondo_sim_strdup(const char *s);
 

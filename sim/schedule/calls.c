@@ -131,7 +131,9 @@ void rondo_schedule_program_resume(struct rondo_schedule_machine *m, struct rond
 void rondo_schedule_programs_begin(struct rondo_schedule_machine *m) {
   for (uint32_t i = 0; i < m->settings.rank_count; i++) {
     struct rondo_schedule_rank *r = &m->ranks[i];
-    if (r->call_count) {
+    if (r->walk) {
+      rondo_schedule_walk_begin(m, r);
+    } else if (r->call_count) {
       const struct rondo_schedule_call *first = &m->arrays.runs[r->first_call].call;
       rondo_schedule_compute(m, r, r->late_ns, compute_ns(m, r, first));
     }

@@ -258,7 +258,7 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
   uint8_t word = 0;
   static const char names[] =
       "op,algo,program,late-rank,slow-rank,loggp,orders,budget,link,preset,cost-model,order,"
-      "replay";
+      "replay,chakra";
   switch (rondo_sim_list_find(names, name)) {
   case 0:
     *ok = rondo_schedule_kind_read(value, &job->basic.kind) ||
@@ -308,6 +308,9 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
   case 12:
     RONDO_SIM_GROW(job->replay_paths, job->replay_count, job->replay_capacity, 16);
     job->replay_paths[job->replay_count++] = rondo_sim_strdup(value);
+    return true;
+  case 13:
+    *ok = text_set(job->chakra, sizeof job->chakra, name, value, error);
     return true;
   default:
     return false;

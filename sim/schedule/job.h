@@ -26,7 +26,8 @@ struct rondo_schedule_job {
   struct rondo_schedule_statements statements;
   char **replay_paths; // flight records in place of a program
   uint32_t replay_count, replay_capacity;
-  struct rondo_schedule_replay replay; // its statements are those of the job
+  char chakra[256];                    // prefix of Chakra traces in place of a program; "": none
+  struct rondo_schedule_replay replay; // of either; its statements are those of the job
   uint32_t machines, slot_bytes, slot_count;
   int inner_link;        // enum rondo_cost_link
   bool takes_turns;      // a message occupies its links for all that it costs by a measured row

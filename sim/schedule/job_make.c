@@ -5,6 +5,7 @@
 #include "daemon/core/context_core.h"
 #include "daemon/plan/build.h"
 #include "sim/common/rng.h"
+#include "sim/schedule/chakra.h"
 #include "sim/schedule/job.h"
 #include <rondo/rondo.h>
 
@@ -14,6 +15,11 @@
 #define MESSAGE_NS 1000.0
 #define SYNC_STREAM UINT64_MAX // of random numbers
 #define BYTE_NS 1.0
+
+// True if the job is what its ranks have recorded.
+static bool is_recorded(const struct rondo_schedule_job *job) {
+  return job->replay_count || *job->chakra;
+}
 
 // --------------------------------------------------------------------- groups ---
 
@@ -340,6 +346,10 @@ static bool job_check(const struct rondo_schedule_job *job, struct rondo_sim_err
                               job->exceptions[i].rank, s->rank_count);
     }
   }
+  if (*job->chakra && (s->shuffles || (s->cores && s->cores < s->rank_count / job->machines))) {
+    return rondo_sim_refuse(error, "chakra: and %s exclude each other",
+                            s->shuffles ? "--orders random" : "fewer --cores than ranks");
+  }
   if (s->policy.min_budget_ns > s->policy.max_budget_ns || s->policy.front_budget_ns == 0 ||
       s->policy.min_budget_ns == 0) {
     return rondo_sim_refuse(error, "budgets: must be above 0, the least not above the most");
@@ -352,7 +362,7 @@ static bool statements_check(const struct rondo_schedule_job *job, struct rondo_
   for (uint32_t i = 0; i < job->statements.count; i++) {
     const struct rondo_schedule_statement *x = &job->statements.items[i];
     uint64_t block = (uint64_t)size_of(job, x) * x->stride;
-    if (x->size && !job->replay_count && (block == 0 || job->settings.rank_count % block != 0)) {
+    if (x->size && !is_recorded(job) && (block == 0 || job->settings.rank_count % block != 0)) {
       return rondo_sim_refuse(error, "program: %u ranks have no groups of %u that are %u apart",
                               job->settings.rank_count, x->size, x->stride);
     }
@@ -391,11 +401,15 @@ static bool statements_make(struct rondo_schedule_job *job, struct rondo_sim_err
       !rondo_schedule_algorithm_read(job->algorithm, basic->kind, &basic->algorithm)) {
     return rondo_sim_refuse(error, "algo: there is no algorithm \"%s\"", job->algorithm);
   }
-  if (job->replay_count) {
-    if (*job->program) {
-      return rondo_sim_refuse(error, "replay: and --program exclude each other");
+  if (is_recorded(job)) {
+    if (*job->program || (*job->chakra && job->replay_count)) {
+      return rondo_sim_refuse(error, "%s: and --%s exclude each other",
+                              *job->chakra ? "chakra" : "replay",
+                              *job->program ? "program" : "replay");
     }
-    bool ok = rondo_schedule_replay_read(&job->replay, job->replay_paths, job->replay_count, error);
+    bool ok = *job->chakra ? rondo_schedule_chakra_read(&job->replay, job->chakra, error)
+                           : rondo_schedule_replay_read(&job->replay, job->replay_paths,
+                                                        job->replay_count, error);
     job->statements = job->replay.statements;
     if (!ok) {
       return false;
@@ -445,7 +459,7 @@ static bool collectives_add(struct rondo_schedule_job *job, uint32_t statement,
   for (uint32_t i = 0; i < statement; i++) {
     line += job->statements.items[i].copies;
   }
-  if (job->replay_count) {
+  if (is_recorded(job)) {
     return group_collectives_add(job, x, job->replay.members[statement], line, m, error);
   }
   for (uint32_t group = 0; group < group_count(job, x); group++) {
@@ -466,9 +480,12 @@ static void calls_add(const struct rondo_schedule_job *job, struct rondo_schedul
   struct rondo_sim_rng rng;
   uint32_t first = 0;
   rondo_sim_rng_begin(&rng, job->settings.seed, SYNC_STREAM, rank);
-  if (job->replay_count) {
+  if (is_recorded(job)) {
     for (uint32_t i = job->replay.first_call[rank]; i < job->replay.first_call[rank + 1]; i++) {
       rondo_schedule_machine_call(m, rank, &job->replay.calls[i]);
+    }
+    if (job->replay.graphs) {
+      rondo_schedule_machine_graph(m, rank, &job->replay.graphs[rank]);
     }
     return;
   }

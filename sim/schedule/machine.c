@@ -250,7 +250,10 @@ static void run_end(struct rondo_schedule_machine *m, struct rondo_schedule_rank
   if (is_awaited) {
     r->awaited = RONDO_SCHEDULE_NO_CALL;
   }
-  if (++r->ended == r->call_count || is_awaited) {
+  r->ended++;
+  if (r->walk) {
+    rondo_schedule_walk_run_ends(m, r, number - r->first_call, now_ns);
+  } else if (r->ended == r->call_count || is_awaited) {
     rondo_schedule_program_resume(m, r, now_ns);
   }
 }
@@ -534,10 +537,11 @@ static void rouse(struct rondo_schedule_machine *m, struct rondo_schedule_rank *
 }
 
 static void submission_handle(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
-                              uint64_t now_ns) {
-  catch_up(m, r, now_ns);
-  if (rondo_schedule_program_go_on(m, r, now_ns)) {
-    rouse(m, r, now_ns);
+                              const struct rondo_schedule_event *e) {
+  catch_up(m, r, e->at_ns);
+  if (r->walk ? rondo_schedule_walk_go_on(m, r, e->key, e->at_ns)
+              : rondo_schedule_program_go_on(m, r, e->at_ns)) {
+    rouse(m, r, e->at_ns);
   }
 }
 
@@ -563,7 +567,7 @@ static void event_handle(struct rondo_schedule_machine *m, const struct rondo_sc
     break;
   default:
     if (e->sequence == RONDO_SCHEDULE_PROGRAM) {
-      submission_handle(m, r, e->at_ns);
+      submission_handle(m, r, e);
     } else if (e->sequence == RONDO_SCHEDULE_COMPUTE) {
       rondo_schedule_compute_go_on(m, r, e->at_ns);
     } else {

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "scheduler/policy_core.h"
+#include "sim/schedule/graph.h"
 #include "sim/schedule/layout.h"
 
 // What a message of s bytes costs (LogGP): the sender is busy for overhead_ns + s ×
@@ -169,6 +170,12 @@ void rondo_schedule_machine_add(struct rondo_schedule_machine *m,
 // Adds a call to the rank's program. All calls of a rank are added before those of the next rank.
 void rondo_schedule_machine_call(struct rondo_schedule_machine *m, uint32_t rank,
                                  const struct rondo_schedule_call *call);
+
+// The rank's calls, which have been added, follow a graph in place of each other: what they say of
+// computing and waiting counts for nothing, and no call synchronises. `graph` must outlive the
+// machine; all ranks have one, or none, which neither share cores nor shuffle.
+void rondo_schedule_machine_graph(struct rondo_schedule_machine *m, uint32_t rank,
+                                  const struct rondo_schedule_graph *graph);
 
 // A rank begins its program late, or takes `factor` times as long to compute.
 void rondo_schedule_machine_delay(struct rondo_schedule_machine *m, uint32_t rank, uint64_t ns);

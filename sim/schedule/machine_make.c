@@ -40,6 +40,9 @@ void rondo_schedule_machine_destroy(struct rondo_schedule_machine *m) {
     free(m->ports[i]);
     free(m->port_of[i]);
   }
+  for (uint32_t i = 0; i < m->settings.rank_count; i++) {
+    rondo_schedule_walk_destroy(m->ranks[i].walk);
+  }
   rondo_schedule_cores_fini(m);
   rondo_schedule_event_queue_fini(&m->events);
   rondo_schedule_orders_fini(m);

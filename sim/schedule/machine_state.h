@@ -71,10 +71,11 @@ struct rondo_schedule_rank {
   uint32_t first_call, call_count, first_member, member_count;
   double slowness;
   uint64_t late_ns;
-  bool syncs;             // its program waits until the block has quit
-  bool synced;            // and has done so for its next call
-  uint64_t sync_since_ns; // when the former began
-  uint64_t compute_ns;    // that the rank has to compute before its program goes on
+  bool syncs;                       // its program waits until the block has quit
+  bool synced;                      // and has done so for its next call
+  uint64_t sync_since_ns;           // when the former began
+  uint64_t compute_ns;              // that the rank has to compute before its program goes on
+  struct rondo_schedule_walk *walk; // of a program that is a graph (graph.c); else null
   uint64_t tickets[RONDO_SCHEDULE_CORE_USES]; // for a core; 0: it does not wait
   struct rondo_sq_producer sq;
   struct rondo_block block;
@@ -182,6 +183,15 @@ bool rondo_schedule_program_go_on(struct rondo_schedule_machine *m, struct rondo
 // The rank's program goes on after what its next call computes.
 void rondo_schedule_program_resume(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
                                    uint64_t now_ns);
+
+// A program that is a graph: it begins; the run of a call, by its number in the rank, ends; what
+// was planned with that key is due.
+void rondo_schedule_walk_begin(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r);
+void rondo_schedule_walk_run_ends(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                                  uint32_t call, uint64_t now_ns);
+bool rondo_schedule_walk_go_on(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,
+                               uint64_t key, uint64_t now_ns);
+void rondo_schedule_walk_destroy(struct rondo_schedule_walk *w); // null is allowed
 
 // The rank's block has quit: a device synchronisation that waits for it ends.
 void rondo_schedule_sync_end(struct rondo_schedule_machine *m, struct rondo_schedule_rank *r,

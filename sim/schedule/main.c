@@ -71,6 +71,9 @@ static struct argp_option options[] = {
      0},
     {"replay", KEY_SETTING, "FILE", 0,
      "what a rank submitted and when, from its flight record; once for each rank", 0},
+    {"chakra", KEY_SETTING, "PREFIX", 0,
+     "what the ranks compute and call, from Chakra execution traces PREFIX.0.et, PREFIX.1.et, ...",
+     0},
     {0, 0, 0, 0, "What messages cost (default: the cost model of the runtime):", 2},
     {"preset", KEY_SETTING, "NAME", 0,
      "machines of 8 devices: h100 (DGX H100, NDR) or frontier; later options change it", 0},
@@ -135,8 +138,10 @@ static struct argp_option options[] = {
 };
 
 // What --regret says itself.
-static const char regret_settings[] = "machines,op,algo,bytes,root,collectives,orders,iterations,"
-                                      "compute,sync,late-rank,slow-rank,program,replay,order,cycle";
+static const char regret_settings[] =
+    "machines,op,algo,bytes,root,collectives,orders,iterations,"
+    "compute,sync,late-rank,slow-rank,program,replay,chakra,order,"
+    "cycle";
 
 #define OPTION_COUNT ((int)(sizeof options / sizeof options[0]))
 

@@ -26,13 +26,6 @@ static uint64_t dtype_bytes(int dtype) {
   return bytes[dtype];
 }
 
-// Names in records are of any bytes; reports and messages have printable ones.
-static void text_clean(char *text) {
-  for (; *text; text++) {
-    *text = *text < ' ' || *text > '~' ? '?' : *text;
-  }
-}
-
 // True if the run is replayed.
 static bool op_stays(const struct rondo_analyse_job *job, const struct rondo_analyse_op *op) {
   return op->called == job->groups[op->group].member_count || op->completed == 0;
@@ -85,7 +78,7 @@ static bool statement_add(struct reader *reader, const struct rondo_analyse_call
   x.size = (uint32_t)g->member_count;
   x.times = 0;
   snprintf(x.name, sizeof x.name, "%s", name ? name : key);
-  text_clean(x.name);
+  rondo_sim_text_clean(x.name);
   if (!g->members_known || !members_copy(&reader->job, g, &r->members[s->count])) {
     return rondo_sim_refuse(reader->error, "replay: %s: its ranks are not all known", key);
   }
@@ -228,7 +221,7 @@ bool rondo_schedule_replay_make(struct rondo_schedule_replay *r,
   free(reader.statement_of);
   rondo_analyse_job_fini(&reader.job);
   if (!ok) {
-    text_clean(error->text);
+    rondo_sim_text_clean(error->text);
   }
   return ok;
 }
@@ -250,6 +243,11 @@ void rondo_schedule_replay_fini(struct rondo_schedule_replay *r) {
   for (uint32_t i = 0; r->members && i < r->statements.count; i++) {
     free(r->members[i]);
   }
+  for (uint32_t i = 0; r->graphs && i < r->statements.rank_count; i++) {
+    free(r->graphs[i].nodes);
+    free(r->graphs[i].children);
+  }
+  free(r->graphs);
   free(r->members);
   free(r->first_call);
   free(r->calls);

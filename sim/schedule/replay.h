@@ -1,5 +1,5 @@
-// A job from the flight records of its ranks: which runs each rank submitted, in which order, and
-// how long after the one before.
+// A job from what its ranks have recorded. From flight records: which runs each rank submitted, in
+// which order, and how long after the one before. See also chakra.h.
 //
 //   rondo_schedule_replay_read or _make -> its fields -> _fini, also if it was refused
 //
@@ -17,6 +17,7 @@ struct rondo_schedule_replay {
   uint32_t **members;                          // by statement; null: all ranks in order
   uint32_t *first_call;                        // by rank, and one more
   struct rondo_schedule_call *calls;           // of all ranks; `collective`: number of a statement
+  struct rondo_schedule_graph *graphs;         // by rank; null: calls follow one another
   uint64_t begins_ns;                          // when the first call was, by the records' clock
   uint64_t left_out;                           // calls
 };

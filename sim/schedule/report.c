@@ -153,13 +153,16 @@ static json_t *scheduler_json(const struct rondo_schedule_totals *t) {
 static const char *const order_names[] = {"free", "static", "coordinator"};
 
 static json_t *job_json(const struct rondo_schedule_job *j) {
-  return json_pack(
-      "{s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:b, s:I}", "program",
-      *j->program ? j->program : "one collective", "ranks", (json_int_t)j->settings.rank_count,
-      "machines", (json_int_t)j->machines, "cores", (json_int_t)rondo_schedule_job_cores(j),
-      "iterations", (json_int_t)j->settings.iterations, "orders",
-      j->settings.shuffles ? "random" : "one", "order", order_names[j->settings.order], "preempts",
-      j->settings.policy.budget != RONDO_BUDGET_NEVER, "seed", (json_int_t)j->settings.seed);
+  return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:b, s:I}", "program",
+                   *j->program  ? j->program
+                   : *j->chakra ? j->chakra
+                                : "one collective",
+                   "ranks", (json_int_t)j->settings.rank_count, "machines", (json_int_t)j->machines,
+                   "cores", (json_int_t)rondo_schedule_job_cores(j), "iterations",
+                   (json_int_t)j->settings.iterations, "orders",
+                   j->settings.shuffles ? "random" : "one", "order", order_names[j->settings.order],
+                   "preempts", j->settings.policy.budget != RONDO_BUDGET_NEVER, "seed",
+                   (json_int_t)j->settings.seed);
 }
 
 void rondo_schedule_line_name(const struct rondo_schedule_report *r, uint32_t line,
@@ -293,8 +296,16 @@ static void headline_add(struct rondo_sim_text *t, const struct rondo_schedule_r
     const struct rondo_schedule_statement *s = &j->statements.items[i];
     rondo_sim_text_add(t, "%" PRIu32 " x %s of %" PRIu64 " B by %s", s->copies * s->times,
                        rondo_kind_name(s->kind), s->bytes, algorithm_of(j, s));
-    rondo_sim_text_add(t, s->size ? " in groups of %" PRIu32 ", %" PRIu32 " apart\n" : "\n",
-                       s->size, s->stride);
+    if (j->replay.first_call) {
+      rondo_sim_text_add(t, " in a group of %" PRIu32 "\n", s->size);
+    } else {
+      rondo_sim_text_add(t, s->size ? " in groups of %" PRIu32 ", %" PRIu32 " apart\n" : "\n",
+                         s->size, s->stride);
+    }
+  }
+  if (*j->chakra) {
+    rondo_sim_text_add(t, "Chakra execution traces %s.0.et to %s.%" PRIu32 ".et\n", j->chakra,
+                       j->chakra, j->settings.rank_count - 1);
   }
   if (j->replay_count) {
     rondo_sim_text_add(t,

@@ -309,6 +309,173 @@ def check_replay():
         assert "there is no record of rank 1" in run("--replay " + paths[0], 64)
 
 
+def varint(number):
+    """A number in the wire format of protocol buffers."""
+    low, high = number & 127, number >> 7
+    return bytes([low | 128]) + varint(high) if high else bytes([low])
+
+
+def field(number, value):
+    """A field of a message: a number, text, or another message."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+class Trace:
+    """The Chakra execution trace of a rank."""
+
+    def __init__(self):
+        self.data = self.message(field(1, "0.0.4"))
+
+    @staticmethod
+    def message(content):
+        """A message of a file, with its length in front."""
+        return varint(len(content)) + content
+
+    def node(self, number, kind, deps=(), micros=0, inputs="", name="x", control=(), **attributes):
+        """Adds a node. Numbers are int64 attributes, except flags."""
+        content = field(1, number) + field(2, name) + field(3, kind)
+        content += b"".join(field(4, d) for d in control)
+        content += field(5, b"".join(varint(d) for d in deps)) if deps else b""
+        content += field(7, micros) + field(8, field(1, inputs))
+        for key, value in attributes.items():
+            kind = 27 if isinstance(value, bool) else 9 if isinstance(value, int) else 29
+            value = int(value) if isinstance(value, bool) else value
+            content += field(10, field(1, key) + field(kind, value))
+        self.data += self.message(content)
+        return self
+
+    def comp(self, number, micros, deps=(), **more):
+        """Adds a node that computes."""
+        return self.node(number, 4, deps, micros, **more)
+
+    def coll(self, number, size, deps=(), kind=0, **more):
+        """Adds a collective."""
+        return self.node(number, 7, deps, comm_type=kind, comm_size=size, **more)
+
+
+def check_chakra():
+    """Chakra execution traces: what they mean, and which are refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        def run_traces(traces, options="--latency 1us --json", rc=0):
+            for name in os.listdir(folder):
+                os.remove(folder + "/" + name)
+            for rank, trace in enumerate(traces):
+                with open(f"{folder}/t.{rank}.et", "wb") as file:
+                    file.write(trace if isinstance(trace, bytes) else trace.data)
+            text = run(f"--chakra {folder}/t {options}", rc)
+            return json.loads(text) if "--json" in options and rc in (0, 10) else text
+
+        # A collective waits for what it depends on, whatever else is computed meanwhile, and a
+        # device computes one node after the other: 5, then 7 beside the run, then 3 after both.
+        def graph(device=False):
+            t = Trace().comp(0, 5).coll(1, 8, [0]).comp(2, 7, [0], is_cpu_op=device)
+            return t.comp(3, 3, [1], control=[2])
+        found = run_traces([graph(), graph()])
+        assert found["makespan_us"] == 5 + 7 + 3 and found["runs_ended"] == 2, found
+        path = found["critical_path"]
+        assert abs(sum(path[k] for k in path if k.endswith("_us")) - 15) < 0.01, path
+        assert found["collectives"][0]["latency_us"]["most"] == 1, found["collectives"]
+        assert run_traces([graph(), graph()], "--latency 9us --json")["makespan_us"] == 5 + 9 + 3
+        # Ranks may be late or slow, and repeat all of it.
+        late = run_traces([graph(), graph()], "--latency 1us --late-rank 1=20us --json")
+        assert late["makespan_us"] == 35 and late["collectives"][0]["latency_us"]["most"] == 21
+        slow = run_traces([graph(), graph()], "--latency 1us --slow-rank 0=2 --json")
+        assert slow["makespan_us"] == 30, slow["makespan_us"]
+        twice = run_traces([graph(), graph()], "--latency 1us --iterations 3 --json")
+        assert twice["makespan_us"] == 45 and twice["runs_ended"] == 6, twice
+        # The processor and the device compute beside each other; two nodes of the device do not.
+        def pair(on_cpu):
+            return Trace().comp(0, 5).comp(1, 6, is_cpu_op=on_cpu).coll(2, 8, [0, 1])
+        assert run_traces([pair(True)] * 2)["makespan_us"] == 6 + 1
+        assert run_traces([pair(False)] * 2)["makespan_us"] == 11 + 1
+        # What a descriptor counts of comm_size, by kind, and how many ranks a group has.
+        kinds = [(0, "all_reduce", 24), (1, "reduce", 24), (2, "all_gather", 24),
+                 (3, "gather", 24), (4, "scatter", 8), (5, "broadcast", 24),
+                 (6, "all_to_all", 8), (7, "reduce_scatter", 8), (9, "barrier", 0)]
+        for kind, name, size in kinds:
+            found = run_traces([Trace().coll(4, 24, kind=kind)] * 3)
+            assert [(c["op"], c["bytes"]) for c in found["collectives"]] == [(name, size)], found
+        # Groups: as PyTorch declares them, else those who call.
+        said = ("['[{\"pg_name\": \"1\", \"ranks\": [2, 0]}, {\"pg_name\": \"0\","
+                " \"ranks\": [], \"group_size\": 3}]']")
+        both = Trace().node(1, 1, name="## process_group:init ##", inputs=said)
+        both = both.coll(2, 8, pg_name="1").coll(3, 8, pg_name="0")
+        one = Trace().coll(2, 8, pg_name="0")
+        found = run_traces([both, one, both])
+        assert [(c["name"], c["latency_us"]["count"]) for c in found["collectives"]] == [
+            ("group 1", 2), ("group 0", 3)], found["collectives"]
+        assert "in a group of 2\n" in run_traces([both, one, both], "")
+        assert "t.0.et to " in run_traces([both, one, both], "")
+        apart = [Trace().coll(1, 8, pg_name=name) for name in ("a", "b", "a", "b")]
+        assert [c["latency_us"]["count"] for c in run_traces(apart)["collectives"]] == [2, 2]
+        # Messages match by their ranks, tag and size.
+        sends = Trace().node(0, 5, comm_size=8, comm_dst=1, comm_tag=3)
+        sends = sends.node(1, 5, comm_size=8, comm_dst=1, comm_tag=4)
+        gets = Trace().node(0, 6, comm_size=8, comm_src=0, comm_tag=4)
+        gets = gets.node(1, 6, [0], comm_size=8, comm_src=0, comm_tag=3)
+        found = run_traces([sends, gets])
+        assert [c["op"] for c in found["collectives"]] == ["send_recv"] * 2, found
+        assert found["runs_ended"] == 4 and found["collectives"][0]["name"] == "0 to 1", found
+        # Two orders: no hang here, and one that is explained without preemption. A node that one
+        # rank does not have.
+        orders = [Trace().coll(1, 8).coll(2, 1 << 20, [], 7), Trace().coll(1, 1 << 20, [], 7)
+                  .coll(2, 8)]
+        assert run_traces(orders)["outcome"] == "done"
+        found = run_traces(orders, "--latency 1us --no-preemption --json", 10)
+        assert found["deadlock"]["verdict"] == "circular_wait", found["deadlock"]
+        assert run_traces(orders, "--order static --latency 1us", 10)
+        found = run_traces([graph(), Trace().comp(0, 1)], rc=10)
+        assert found["deadlock"]["verdict"] == "rank_never_came", found["deadlock"]
+        # Some say the version of the schema in an attribute.
+        said = graph()
+        said.data = said.data.replace(Trace().data, Trace.message(
+            field(2, field(1, "schema") + field(29, "1.0.2-chakra.0.0.4"))))
+        assert run_traces([said] * 2)["makespan_us"] == 15
+        whole = graph().data
+        for trace, what in (
+                (b"", "t.0.et: the file is empty"),
+                (whole[:-1], "t.0.et: byte"),
+                (whole[:9], "t.0.et: byte 8: the trace is cut off"),
+                (b"{\"schema\": 1}" * 20, "t.0.et: this is no Chakra execution trace"),
+                (b"\x1f\x8b" + bytes(300), "t.0.et: this is no Chakra execution trace"),
+                (whole[8:], "t.0.et: this is no Chakra execution trace"),
+                (whole + b"\x02\x0b\x00", "this is no node of a Chakra trace"),
+                (Trace().comp(1, 1, [2]), "node 1 depends on node 2, which is not there"),
+                (Trace().comp(1, 1, [2]).comp(2, 1, [1]), "node 1: it depends on itself"),
+                (Trace().comp(1, 1).comp(1, 1), "node 1: there are two of this id"),
+                (Trace().node(1, 9), "node 1: there is no such type"),
+                (Trace().node(1, 7, comm_size=8), "node 1: a collective without comm_type"),
+                (Trace().node(1, 7, comm_type=0), "node 1: a communication without comm_size"),
+                (Trace().coll(1, 8, kind=77), "node 1: this comm_type is not simulated"),
+                (Trace().coll(1, 1 << 50), "node 1: comm_size is no whole number up to"),
+                (Trace().node(1, 7, comm_type="x", comm_size=8), "node 1: comm_type is no whole"),
+                (Trace().coll(1, 8, pg_name=7), "node 1: pg_name is no text"),
+                (Trace().comp(1, 1 << 50), "node 1: it takes too long"),
+                (Trace().node(1, 5, comm_size=8), "node 1: its peer is none of the other ranks"),
+                (Trace().node(1, 5, comm_size=8, comm_src=1, comm_dst=0), "it is of another rank"),
+                (Trace().node(1, 1, name="process_group:init", inputs="[{]"), "cannot be read"),
+                (Trace().node(1, 1, name="process_group:init",
+                              inputs='[{"pg_name": "1", "ranks": [9]}]'), "of which there is no"),
+                (Trace().comp(1, 1), "no rank communicates")):
+            refused = run_traces([trace], rc=64)
+            assert what in refused and refused.count("\n") == 1, (what, refused)
+        declared = ('[{"pg_name": "1", "ranks": [1]}]', '[{"pg_name": "1", "ranks": [0]}]')
+        groups = [Trace().node(1, 1, name="process_group:init", inputs=x).coll(2, 8, pg_name="1")
+                  for x in declared]
+        assert "group 1 has other ranks elsewhere" in run_traces(groups, rc=64)
+        assert "not in the group that it calls" in run_traces(
+            [groups[0], Trace().coll(1, 8, pg_name="1")], rc=64)
+        for options, what in (("--orders random", "--orders random exclude each other"),
+                              ("--cores 1", "fewer --cores than ranks exclude each other"),
+                              ("--program ddp", "--program exclude each other"),
+                              ("--ranks 3", "for 2 ranks, not 3")):
+            assert what in run_traces([graph(), graph()], options, 64), options
+    assert "/nowhere/x.0.et: No such file" in run("--chakra /nowhere/x", 64)
+
+
 def check_goal():
     """GOAL programs: what comes out, and what is refused."""
     with tempfile.TemporaryDirectory() as folder:
@@ -455,6 +622,7 @@ check_trace()
 check_page()
 check_programs()
 check_replay()
+check_chakra()
 check_goal()
 check_regret()
 check_deadlock()
