@@ -63,8 +63,16 @@ int rondo_event_fd(struct rondo_context ctx, int *fd) {
   RONDO_RETURN_PINNED(ctx, "event_fd", rank, rondo_rank_open_event_fd(rank, fd));
 }
 
+// Meanwhile the flight record says that the rank synchronises.
+static int rank_synchronize(struct rondo_rank *rank, uint64_t now_ns, uint64_t end_ns) {
+  if (rondo_fetch_add_seq_cst_u32(&rank->synchronisers, 1) == 0)
+    rondo_store_release_u64(&rank->synchronises_since_ns, now_ns);
+  int status = rank->member.daemon->driver->synchronize(rank->member.daemon, end_ns);
+  rondo_fetch_add_seq_cst_u32(&rank->synchronisers, (uint32_t)-1);
+  return status;
+}
+
 int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
-  uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
-  RONDO_RETURN_PINNED(ctx, "device_synchronize", rank,
-                      rank->member.daemon->driver->synchronize(rank->member.daemon, end_ns));
+  uint64_t now_ns = rondo_now_ns(), end_ns = rondo_deadline_ns(now_ns, timeout_ns);
+  RONDO_RETURN_PINNED(ctx, "device_synchronize", rank, rank_synchronize(rank, now_ns, end_ns));
 }

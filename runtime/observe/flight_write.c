@@ -23,6 +23,7 @@ struct live {
   struct rondo_flight_tag tag;
   struct rondo_coll_view view;
   struct rondo_collective_counters counters; // size 0: not counted
+  uint64_t awaits_stream; // the oldest run, if its stream has not come to it; else 0
   uint32_t oldest_count;
   struct rondo_flight_event oldest[RONDO_DEVICE_RUNS]; // runs that the ring no longer holds
 };
@@ -35,6 +36,13 @@ struct capture {
 
 // ----------------------------------------------------------------- capture ---
 
+// True if a run has a stream that has not come to it. A graph resets the doorbell when a replay
+// ends, so its runs are not told apart.
+static bool tie_waits(const struct rondo_tie *tie) {
+  return tie->words && !(tie->ticket & RONDO_TICKET_REPLAYED) &&
+         rondo_load_acquire_u64(&tie->words->doorbell) < tie->ticket; // D2
+}
+
 static int live_capture(struct rondo_rank *rank, const struct rondo_coll *coll, struct live *l) {
   l->tag = coll->tag;
   if (rank->member.daemon->tallies)
@@ -45,6 +53,8 @@ static int live_capture(struct rondo_rank *rank, const struct rondo_coll *coll, 
     if (!rondo_flight_at(&rank->flight, r->event))
       l->oldest[l->oldest_count++] = e;
   }
+  if (coll->head && tie_waits(&coll->head->tie))
+    l->awaits_stream = coll->head->number;
   return rondo_coll_view_fill(rank, coll, &l->view);
 }
 
@@ -140,6 +150,8 @@ static void run_print(const struct capture *c, const struct rondo_flight_event *
           (unsigned long long)e->ended_ns);
   if (e->value)
     fprintf(out, ", \"status\": \"%s\"", rondo_status_name(e->value));
+  if (!e->ended_ns && l && l->awaits_stream == e->run)
+    fprintf(out, ", \"awaits\": \"stream\"");
   fprintf(out, "}\n");
 }
 
@@ -179,6 +191,15 @@ static void counters_print(const struct live *l, uint64_t now_ns, FILE *out) {
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     fprintf(out, ", \"%s\": %llu", fields[i].name, (unsigned long long)fields[i].value);
   fprintf(out, "}\n");
+}
+
+// Prints for how long a thread of the rank has been in rondo_device_synchronize.
+static void synchronising_print(const struct rondo_rank *rank, uint64_t now_ns, FILE *out) {
+  uint64_t since_ns = rondo_load_acquire_u64(&rank->synchronises_since_ns);
+  uint64_t own_ns = rondo_now_ns(), for_ns = own_ns > since_ns ? own_ns - since_ns : 0;
+  if (rondo_load_acquire_u32(&rank->synchronisers))
+    fprintf(out, "{\"event\": \"synchronises\", \"time_ns\": %llu, \"for_ns\": %llu}\n",
+            (unsigned long long)(now_ns - for_ns), (unsigned long long)for_ns);
 }
 
 // Prints first the outstanding runs that the ring no longer holds, so that a stuck run is always in
@@ -228,6 +249,7 @@ int rondo_flight_print(struct rondo_rank *rank, FILE *out) {
               (unsigned long long)(c.flight->added - RONDO_FLIGHT_EVENTS));
     groups_print(&c, rank->cfg.rank_count, out);
     events_print(&c, out);
+    synchronising_print(rank, rondo_stamp_ns(&c.flight->clock), out);
     if (fflush(out) || ferror(out))
       status = RONDO_ERR_SYSTEM;
   }

@@ -134,6 +134,8 @@ struct rondo_rank {
   uint32_t has_overflow;
   uint32_t wants_events; // the application uses `event_fd`
   int event_fd;
+  uint32_t synchronisers;         // threads in rondo_device_synchronize
+  uint64_t synchronises_since_ns; // by rondo_now_ns, when the first of them came
   struct rondo_callbacks callbacks;
   void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns); // of runtime/observe/
   // State of runtime/order/.

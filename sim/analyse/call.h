@@ -63,13 +63,14 @@ enum rondo_analyse_redop {
 
 // Flags of a call.
 enum {
-  RONDO_ANALYSE_COUNTS_KNOWN = 1, // in_count and out_count were recorded
-  RONDO_ANALYSE_SAME_LAUNCH = 2,  // launched together with the call before it in its group
-  RONDO_ANALYSE_MEMBER = 4,       // part of a coalesced launch that has an entry of its own
-  RONDO_ANALYSE_UNEVEN_OK = 8,    // this operation allows sizes that differ between ranks
-  RONDO_ANALYSE_FAILED = 16,      // given up by a watchdog before it completed
-  RONDO_ANALYSE_ROOT_KNOWN = 32,  // `peer` is the root, and it was recorded
-  RONDO_ANALYSE_STREAM = 64       // `queue` is a stream: the device keeps the order of its calls
+  RONDO_ANALYSE_COUNTS_KNOWN = 1,   // in_count and out_count were recorded
+  RONDO_ANALYSE_SAME_LAUNCH = 2,    // launched together with the call before it in its group
+  RONDO_ANALYSE_MEMBER = 4,         // part of a coalesced launch that has an entry of its own
+  RONDO_ANALYSE_UNEVEN_OK = 8,      // this operation allows sizes that differ between ranks
+  RONDO_ANALYSE_FAILED = 16,        // given up by a watchdog before it completed
+  RONDO_ANALYSE_ROOT_KNOWN = 32,    // `peer` is the root, and it was recorded
+  RONDO_ANALYSE_STREAM = 64,        // `queue` is a stream: the device keeps the order of its calls
+  RONDO_ANALYSE_AWAITS_STREAM = 128 // its stream has not come to it
 };
 
 #define RONDO_ANALYSE_NO_OP UINT32_MAX

@@ -307,6 +307,8 @@ static void rank_take(struct rondo_analyse_job *job, uint32_t rank, struct incom
   r->starts_known = t->starts_known;
   r->cut_off = t->cut_off;
   r->front_missing = t->front_missing;
+  r->synchronises = t->synchronises;
+  r->synchronises_ns = t->synchronises_ns;
   places_take(job, rank, in, remap);
   r->calls = t->calls;
   r->call_count = t->call_count;

@@ -40,7 +40,8 @@ struct rondo_analyse_rank {
   struct rondo_analyse_place *places; // sorted by group
   size_t place_count;
   bool present; // there is a file
-  bool states_known, starts_known, cut_off, front_missing, dead;
+  bool states_known, starts_known, cut_off, front_missing, dead, synchronises;
+  int64_t synchronises_ns;
 };
 
 struct rondo_analyse_group {

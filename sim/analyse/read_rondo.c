@@ -84,6 +84,7 @@ static void call_add(struct reader *reader, int64_t group, uint32_t collective) 
   call->peer = (int32_t)(root >= 0 && root < INT32_MAX ? root : -1);
   call->dtype = (uint8_t)rondo_analyse_dtype_of(text_of(reader, "dtype"));
   call->redop = (uint8_t)rondo_analyse_redop_of(text_of(reader, "op"));
+  call->flags |= strcmp(text_of(reader, "awaits"), "stream") == 0 ? RONDO_ANALYSE_AWAITS_STREAM : 0;
   call->state = state_of(text_of(reader, "state"));
   call->queue = stream ? stream : string_of(reader, "thread");
   call->site = string_of(reader, "site");
@@ -96,6 +97,10 @@ static void line_add(struct reader *reader) {
     call_add(reader, group, collective);
   } else if (group >= 0) {
     group_add(reader, group);
+  } else if (strcmp(text_of(reader, "event"), "synchronises") == 0) {
+    struct rondo_analyse_track *t = &reader->record->tracks[0];
+    t->synchronises = true;
+    t->synchronises_ns = number_of(reader, "for_ns", 0);
   }
   reader->record->tracks[0].front_missing |= number_of(reader, "dropped", 0) > 0;
 }

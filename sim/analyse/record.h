@@ -52,11 +52,13 @@ struct rondo_analyse_track {
   size_t group_count, group_capacity;
   struct rondo_analyse_call *calls;
   size_t call_count, call_capacity;
-  bool states_known;  // completed calls are marked as such
-  bool starts_known;  // started calls are marked as such
-  bool cut_off;       // the file ends too early: later calls are missing
-  bool front_missing; // a ring that has wrapped: earlier calls are missing
-  bool dead;          // reported as not answering
+  bool states_known;       // completed calls are marked as such
+  bool starts_known;       // started calls are marked as such
+  bool cut_off;            // the file ends too early: later calls are missing
+  bool front_missing;      // a ring that has wrapped: earlier calls are missing
+  bool dead;               // reported as not answering
+  bool synchronises;       // its program waits until its device is idle
+  int64_t synchronises_ns; // for how long it has waited; 0: not recorded
 };
 
 // Sentences about what is wrong with a file or a job.

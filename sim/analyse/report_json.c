@@ -70,6 +70,8 @@ static json_t *call_of(const struct rondo_analyse_job *job, const struct rondo_a
              rondo_analyse_job_text(job, call->queue));
   set_string(o, "site", rondo_analyse_job_text(job, call->site));
   json_object_set_new(o, "created_ns", json_integer(call->created_ns));
+  json_object_set_new(o, "awaits_stream",
+                      json_boolean((call->flags & RONDO_ANALYSE_AWAITS_STREAM) != 0));
   return o;
 }
 
@@ -139,12 +141,12 @@ static json_t *state_of(const struct rondo_analyse_analysis *a, uint32_t rank) {
     const struct rondo_analyse_pending *p = &a->waits.pending[a->waits.front[i]];
     json_array_append_new(waiting, call_of(a->job, &r->calls[p->call]));
   }
-  return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:I, s:o, s:o}", "rank",
-                   rank_of(a->job, rank), "file", string_of(r->path), "host",
-                   string_of(rondo_analyse_job_text(a->job, r->host)), "pid", number_of(r->pid),
-                   "present", r->present, "cut_off", r->cut_off, "completion_recorded",
-                   r->states_known, "start_recorded", r->starts_known, "calls",
-                   (json_int_t)r->call_count, "waits_in", waiting, "groups", places_of(a->job, r));
+  return json_pack(
+      "{s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:b, s:I, s:o, s:o}", "rank", rank_of(a->job, rank),
+      "file", string_of(r->path), "host", string_of(rondo_analyse_job_text(a->job, r->host)), "pid",
+      number_of(r->pid), "present", r->present, "cut_off", r->cut_off, "completion_recorded",
+      r->states_known, "start_recorded", r->starts_known, "synchronises", r->synchronises, "calls",
+      (json_int_t)r->call_count, "waits_in", waiting, "groups", places_of(a->job, r));
 }
 
 static json_t *groups_of(const struct rondo_analyse_job *job) {

@@ -47,7 +47,9 @@ static void pending_add(struct rondo_sim_text *t, const struct rondo_analyse_ana
     const struct rondo_analyse_call *call = &a->job->ranks[rank].calls[p->call];
     rondo_sim_text_add(t, "%s %s (%s)", i == a->waits.front_first[rank] ? ": waits in" : ", and in",
                        rondo_analyse_words_call(a->job, call),
-                       rondo_analyse_state_name(call->state));
+                       call->flags & RONDO_ANALYSE_AWAITS_STREAM
+                           ? "its stream has not come to it"
+                           : rondo_analyse_state_name(call->state));
   }
 }
 
@@ -66,6 +68,7 @@ static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analys
   } else {
     pending_add(&line, a, rank);
   }
+  rondo_sim_text_add(&line, "%s", r->synchronises ? "; its program waits for its device" : "");
   rondo_sim_text_add(&line, "%s\n", r->cut_off ? " (its file is cut off)" : "");
   lines_add(t, rondo_sim_text_str(&line), 2);
   rondo_sim_text_clear(&line);

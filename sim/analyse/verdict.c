@@ -97,8 +97,9 @@ static bool cycle_find(struct rondo_analyse_analysis *a) {
   }
   for (size_t i = 0; i < v->turn_count; i++) {
     enum rondo_analyse_reason reason = v->turns[i].reason;
-    v->inferred |= reason == RONDO_ANALYSE_NOT_CALLED || reason == RONDO_ANALYSE_BEHIND_ORDER ||
-                   reason == RONDO_ANALYSE_BEHIND_DEVICE;
+    bool is_recorded = a->job->ranks[v->turns[i].absent].synchronises;
+    v->inferred |= (reason == RONDO_ANALYSE_NOT_CALLED && !is_recorded) ||
+                   reason == RONDO_ANALYSE_BEHIND_ORDER || reason == RONDO_ANALYSE_BEHIND_DEVICE;
   }
   return true;
 }

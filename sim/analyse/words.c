@@ -147,6 +147,21 @@ static void headline_words(struct rondo_sim_text *t, const struct rondo_analyse_
   }
 }
 
+// " 1.2 s", or nothing.
+static const char *wait_words(const struct rondo_analyse_rank *r) {
+  static const char *const units[] = {"ns", "us", "ms", "s"};
+  struct rondo_sim_text *t = text_new();
+  double time = (double)r->synchronises_ns;
+  size_t unit = 0;
+  for (; unit < 3 && time >= 1000; unit++) {
+    time /= 1000;
+  }
+  if (time > 0) {
+    rondo_sim_text_add(t, " %.0f %s", time, units[unit]);
+  }
+  return rondo_sim_text_str(t);
+}
+
 static void turn_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                        const struct rondo_analyse_turn *turn) {
   static const char *const reasons[] = {
@@ -165,6 +180,11 @@ static void turn_words(struct rondo_sim_text *t, const struct rondo_analyse_anal
                      rondo_analyse_words_rank(job, p->rank), rondo_analyse_words_call(job, call),
                      rondo_analyse_words_details(job, call), rondo_analyse_state_name(call->state),
                      rondo_analyse_words_rank(job, turn->absent), reasons[turn->reason]);
+  const struct rondo_analyse_rank *absent = &job->ranks[turn->absent];
+  if (turn->reason == RONDO_ANALYSE_NOT_CALLED && absent->synchronises) {
+    rondo_sim_text_add(t, ", as its program has waited%s for its device, which is not idle",
+                       wait_words(absent));
+  }
   if (turn->absent_call != RONDO_ANALYSE_NO_PENDING) {
     uint32_t index = a->waits.pending[turn->absent_call].call;
     const struct rondo_analyse_call *queued = &job->ranks[turn->absent].calls[index];
@@ -283,10 +303,19 @@ static void never_came_words(struct rondo_sim_text *t, const struct rondo_analys
   }
   waiting_words(t, a);
   for (size_t i = 0; i < v->rank_count && i < 8; i++) {
-    rondo_sim_text_add(t,
-                       "%s has not called it, and waits in no other collective: it is busy or "
-                       "stuck elsewhere, took another path, or is gone.\n",
-                       process_words(a->job, v->ranks[i]));
+    const struct rondo_analyse_rank *r = &a->job->ranks[v->ranks[i]];
+    if (r->synchronises) {
+      rondo_sim_text_add(t,
+                         "%s has not called it: its program has waited%s for its device to be "
+                         "idle (a device synchronisation). No collective runs there, so look at "
+                         "what else the device does.\n",
+                         process_words(a->job, v->ranks[i]), wait_words(r));
+    } else {
+      rondo_sim_text_add(t,
+                         "%s has not called it, and waits in no other collective: it is busy or "
+                         "stuck elsewhere, took another path, or is gone.\n",
+                         process_words(a->job, v->ranks[i]));
+    }
     last_completed_words(t, a->job, v->ranks[i]);
   }
   if (v->rank_count > 8) {
@@ -406,6 +435,27 @@ static void nothing_waits_words(struct rondo_sim_text *t, const struct rondo_ana
                         "recorded.\n");
 }
 
+// Calls at the front whose streams have not come to them.
+static void streams_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
+  size_t count = 0;
+  for (uint32_t rank = 0; rank < a->job->rank_count; rank++) {
+    for (uint32_t i = a->waits.front_first[rank]; i < a->waits.front_first[rank + 1]; i++) {
+      const struct rondo_analyse_pending *p = &a->waits.pending[a->waits.front[i]];
+      const struct rondo_analyse_call *call = &a->job->ranks[rank].calls[p->call];
+      if ((call->flags & RONDO_ANALYSE_AWAITS_STREAM) && count++ < MOST_RANGES) {
+        rondo_sim_text_add(t,
+                           "%s waits for the device in %s: the stream of that run has not come to "
+                           "it. Look at what it does before.\n",
+                           rondo_analyse_words_rank(a->job, rank),
+                           rondo_analyse_words_call(a->job, call));
+      }
+    }
+  }
+  if (count > MOST_RANGES) {
+    rondo_sim_text_add(t, "... and %zu more runs like these.\n", count - MOST_RANGES);
+  }
+}
+
 static void explanation_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
   static void (*const explain[OUTCOMES])(struct rondo_sim_text *,
                                          const struct rondo_analyse_analysis *) = {
@@ -416,6 +466,7 @@ static void explanation_words(struct rondo_sim_text *t, const struct rondo_analy
       [RONDO_ANALYSE_NOTHING_WAITS] = nothing_waits_words,
       [RONDO_ANALYSE_CANNOT_TELL] = cannot_tell_words};
   explain[a->verdict.outcome](t, a);
+  streams_words(t, a);
 }
 
 static void parted_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,

@@ -64,6 +64,9 @@ static void record_make(struct rondo_analyse_record *r, const struct rondo_sched
   struct rondo_analyse_track *t = rondo_analyse_record_track(r);
   t->rank = rank;
   t->states_known = t->starts_known = true;
+  uint64_t syncs_ns = rondo_schedule_machine_syncs_ns(m, rank);
+  t->synchronises = syncs_ns != UINT64_MAX;
+  t->synchronises_ns = t->synchronises ? (int64_t)syncs_ns : 0;
   for (uint32_t i = 0; i < rondo_schedule_machine_call_count(m, rank); i++) {
     uint32_t collective;
     int standing = rondo_schedule_machine_standing(m, rank, i, &collective);

@@ -217,6 +217,9 @@ enum rondo_schedule_standing {
   RONDO_SCHEDULE_STARTED = 2, // in the task queue
   RONDO_SCHEDULE_ENDED = 3
 };
+// For how long the rank's program has waited for its device; UINT64_MAX: it does not.
+uint64_t rondo_schedule_machine_syncs_ns(const struct rondo_schedule_machine *m, uint32_t rank);
+
 uint32_t rondo_schedule_machine_call_count(const struct rondo_schedule_machine *m, uint32_t rank);
 
 // `collective`: set to that of the call.

@@ -461,6 +461,11 @@ rondo_schedule_machine_collective(const struct rondo_schedule_machine *m, uint32
   return &m->collectives[collective];
 }
 
+uint64_t rondo_schedule_machine_syncs_ns(const struct rondo_schedule_machine *m, uint32_t rank) {
+  const struct rondo_schedule_rank *r = &m->ranks[rank];
+  return r->syncs ? rondo_schedule_machine_now_ns(m) - r->sync_since_ns : UINT64_MAX;
+}
+
 uint32_t rondo_schedule_machine_call_count(const struct rondo_schedule_machine *m, uint32_t rank) {
   return m->ranks[rank].call_count;
 }

@@ -544,6 +544,14 @@ def check_deadlock():
             assert "<svg" in svg.read()
         with open(folder + "/c.dot", encoding="utf-8") as dot:
             assert "digraph" in dot.read()
+    # A rank that waits for its device cannot call what the other one waits in.
+    syncs = "--ranks 2 --collectives 2 --orders random --no-preemption --sync 1 --seed 3"
+    found = json.loads(run(syncs + " --json", 10))["deadlock"]
+    words = " ".join(found["analyses"][0]["explanation"])
+    assert found["verdict"] == "circular_wait" and "for its device" in words, found
+    assert found["analyses"][0]["certainty"] == "recorded", found
+    assert all(rank["synchronises"] for rank in found["analyses"][0]["rank_states"]), found
+    assert "its program waits for its device" in " ".join(run(syncs, 10).split())
     found = json.loads(run(DISORDER + " --no-preemption --json", 10))
     assert found["deadlock"]["verdict"] == "circular_wait", found["deadlock"]
     assert run(DISORDER.replace("random", "one") + " --no-preemption")

@@ -18,6 +18,7 @@
 #include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
+#include "tests/support/tied.h"
 #include "tools/kit/thread_group.h"
 
 #define RING 1024u
@@ -374,6 +375,126 @@ static void a_deadlock_is_explained_from_the_records_of_a_timeout(void **state) 
   forget_records(3);
 }
 
+struct synchroniser {
+  struct rondo_context ctx;
+  pthread_t thread;
+  int status;
+};
+
+static void *synchronise(void *arg) {
+  struct synchroniser *s = arg;
+  s->status = rondo_device_synchronize(s->ctx, RONDO_TEST_LONG_NS);
+  return NULL;
+}
+
+// Writes records of the rank until one says that it synchronises.
+static void await_synchronising(struct rondo_context ctx, uint32_t rank) {
+  const json_t *line = NULL;
+  uint32_t count = 0;
+  while (count == 0) {
+    write_record(ctx, rank);
+    json_t *lines = read_record(rank);
+    count = lines_saying(lines, "event", "synchronises", &line);
+    assert_true(count == 0 || (number_in(line, "for_ns") >= 0 && number_in(line, "time_ns") > 0));
+    json_decref(lines);
+  }
+}
+
+// The text of a report's explanation has `words`.
+static int explanation_has(const json_t *report, const char *words) {
+  const json_t *analysis = json_array_get(json_object_get(report, "analyses"), 0);
+  const json_t *lines = json_object_get(analysis, "explanation");
+  int found = 0;
+  for (size_t i = 0; i < json_array_size(lines); i++)
+    found |= strstr(json_string_value(json_array_get(lines, i)), words) != NULL;
+  return found;
+}
+
+// Without preemption: each of two ranks runs one collective, and synchronises its device before it
+// would run the other one.
+static void a_synchronisation_that_waits_is_named(void **state) {
+  (void)state;
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  struct rondo_test_job job;
+  struct rondo_collective colls[2][2];
+  struct synchroniser threads[2];
+  int32_t b[3] = {0};
+  json_t *report = NULL;
+  c.budget = RONDO_BUDGET_NEVER;
+  rondo_test_job_open(&job, 2, &c);
+  for (uint32_t i = 0; i < 2; i++) {
+    struct rondo_collective_desc d = sum_of(i + 1, 1);
+    rondo_test_job_register(&job, &d, colls[i]);
+  }
+  for (uint32_t r = 0; r < 2; r++) {
+    threads[r].ctx = job.ctx[r];
+    assert_int_equal(rondo_run(job.ctx[r], colls[r][r], b, b + 1 + r, NULL, NULL), RONDO_SUCCESS);
+    while (!is_executing(job.ctx[r]))
+      ;
+    assert_int_equal(pthread_create(&threads[r].thread, NULL, synchronise, &threads[r]), 0);
+  }
+  for (uint32_t r = 0; r < 2; r++)
+    await_synchronising(job.ctx[r], r);
+  assert_int_equal(analyse(&report), 10); // a circular wait
+  assert_true(explanation_has(report, "for its device, which is not idle"));
+  assert_true(explanation_has(report, "How sure: certain"));
+  json_decref(report);
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(rondo_abort(job.ctx[r]), RONDO_SUCCESS);
+    assert_int_equal(pthread_join(threads[r].thread, NULL), 0);
+    assert_int_equal(threads[r].status, RONDO_SUCCESS);
+  }
+  write_record(job.ctx[0], 0); // it synchronises no more
+  json_t *lines = read_record(0);
+  assert_int_equal(lines_saying(lines, "event", "synchronises", NULL), 0);
+  json_decref(lines);
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(rondo_destroy(job.ctx[r], RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+    job.ctx[r].handle = 0;
+  }
+  forget_records(2);
+}
+
+// A run of each rank is tied to a stream of the test, and that of rank 1 does not come.
+static void a_run_whose_stream_has_not_come_is_named(void **state) {
+  (void)state;
+  static struct rondo_stream_words words[2];
+  struct rondo_test_job job;
+  struct rondo_collective colls[2];
+  const struct rondo_collective_desc d = sum_of(5, 1);
+  int32_t b[3] = {0};
+  const json_t *last = NULL;
+  json_t *report = NULL;
+  rondo_test_job_open(&job, 2, NULL);
+  rondo_test_job_register(&job, &d, colls);
+  for (uint32_t r = 0; r < 2; r++) {
+    struct rondo_run_args args = {b, b + 1 + r, NULL, NULL};
+    struct rondo_tie tie = {&words[r], 1};
+    uint64_t run = 0;
+    assert_int_equal(rondo_test_run_tied(job.ctx[r], colls[r], &args, &tie, &run), RONDO_SUCCESS);
+  }
+  rondo_store_release_u64(&words[0].doorbell, 1);
+  for (uint32_t r = 0; r < 2; r++) {
+    write_record(job.ctx[r], r);
+    json_t *lines = read_record(r);
+    assert_int_equal(lines_saying(lines, "awaits", "stream", &last), r);
+    json_decref(lines);
+  }
+  (void)analyse(&report);
+  assert_true(explanation_has(report, "rank 1 waits for the device in all_reduce number 0"));
+  assert_false(explanation_has(report, "rank 0 waits for the device"));
+  json_decref(report);
+  rondo_store_release_u64(&words[1].doorbell, 1);
+  for (uint32_t r = 0; r < 2; r++)
+    assert_int_equal(rondo_wait(job.ctx[r], colls[r], 1, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+  write_record(job.ctx[1], 1);
+  json_t *lines = read_record(1);
+  assert_int_equal(lines_saying(lines, "awaits", "stream", NULL), 0);
+  json_decref(lines);
+  rondo_test_job_close(&job);
+  forget_records(2);
+}
+
 // A block that has begun a collective stays with it, whatever other blocks of its rank do.
 static void the_report_finds_a_cycle_whatever_the_number_of_blocks(void **state) {
   (void)state;
@@ -577,6 +698,8 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("flight", events_of_blocks_while_the_rank_is_locked_are_written_later),
       RONDO_NAMED_TEST("flight", may_be_written_while_others_run),
       RONDO_NAMED_TEST("flight", a_deadlock_is_explained_from_the_records_of_a_timeout),
+      RONDO_NAMED_TEST("flight", a_synchronisation_that_waits_is_named),
+      RONDO_NAMED_TEST("flight", a_run_whose_stream_has_not_come_is_named),
       RONDO_NAMED_TEST("flight", the_report_finds_a_cycle_whatever_the_number_of_blocks),
       RONDO_NAMED_TEST("flight", a_rank_that_never_came_is_named_whatever_came_after),
       RONDO_NAMED_TEST("flight", has_the_counters_of_each_collective_if_they_are_on),
