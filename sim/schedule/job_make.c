@@ -257,25 +257,63 @@ static double layout_ns(const struct rondo_schedule_job *job,
   return ns;
 }
 
+// The collective of a layout with so few bytes that only its messages count. The caller destroys
+// it.
+static struct rondo_schedule_layout *few_bytes_layout(const struct rondo_schedule_layout *layout) {
+  struct rondo_schedule_shape shape = layout->shape;
+  struct rondo_sim_error error;
+  shape.bytes = shape.bytes < FEW_BYTES ? shape.bytes : FEW_BYTES;
+  return rondo_schedule_layout_create(&shape, &error);
+}
+
+// True if a rank sends a message of the algorithm when it has the one before. Then a chain of
+// messages takes their latencies, as the cost model counts it.
+static bool messages_follow(const struct rondo_schedule_shape *shape) {
+  int algorithm = shape->algorithm;
+  bool is_power = (shape->nranks & (shape->nranks - 1)) == 0; // else some ranks come later
+  return algorithm == RONDO_ALGORITHM_RING || algorithm == RONDO_ALGORITHM_HALVING ||
+         algorithm == RONDO_ALGORITHM_BRUCK || algorithm == RONDO_ALGORITHM_DISSEMINATION ||
+         (algorithm == RONDO_ALGORITHM_DOUBLING && is_power);
+}
+
+// By a row of the model a rank that sends several messages pays for one after the other; here their
+// latencies overlap. So a message has the latency with which the collective, simulated alone, takes
+// the time that the model predicts.
+static void latency_fit(const struct rondo_schedule_job *job,
+                        const struct rondo_schedule_layout *layout,
+                        struct rondo_schedule_link *link) {
+  const struct rondo_schedule_shape *shape = &layout->shape;
+  struct rondo_cost_query few = query_of(job, shape, 1);
+  if (job->takes_turns || messages_follow(shape) || shape->nranks < 2 ||
+      !rondo_cost_is_measured(model_of(job), &few, shape->algorithm)) {
+    return;
+  }
+  struct rondo_schedule_layout *small = few_bytes_layout(layout);
+  double parts = layout_ns(job, small, (struct rondo_schedule_link){.latency_ns = MESSAGE_NS});
+  rondo_schedule_layout_destroy(small);
+  if (parts > 0) {
+    link->latency_ns =
+        MESSAGE_NS * rondo_cost_predict(model_of(job), &few, shape->algorithm) / parts;
+  }
+}
+
 // The same by a row of the model, whose times are of all messages, and with them of the waits of
 // ranks for each other and for cores. So a message costs what makes the collective, simulated
 // alone, take the time that the model predicts: first one of few bytes, then this one.
 static struct rondo_schedule_link fitted_link(const struct rondo_schedule_job *job,
                                               const struct rondo_schedule_layout *layout) {
   const struct rondo_cost_model *model = model_of(job);
-  struct rondo_schedule_shape shape = layout->shape;
   struct rondo_schedule_link fit = {0};
-  struct rondo_sim_error error;
-  int algorithm = shape.algorithm;
-  shape.bytes = shape.bytes < FEW_BYTES ? shape.bytes : FEW_BYTES;
-  struct rondo_cost_query few = query_of(job, &shape, shape.bytes),
-                          full = query_of(job, &shape, layout->shape.bytes);
-  struct rondo_schedule_layout *small = rondo_schedule_layout_create(&shape, &error);
+  int algorithm = layout->shape.algorithm;
+  struct rondo_schedule_layout *small = few_bytes_layout(layout);
+  uint64_t small_bytes = small->shape.bytes;
+  struct rondo_cost_query few = query_of(job, &layout->shape, small_bytes),
+                          full = query_of(job, &layout->shape, layout->shape.bytes);
   double parts = layout_ns(job, small, (struct rondo_schedule_link){.overhead_ns = MESSAGE_NS});
   rondo_schedule_layout_destroy(small);
   fit.overhead_ns = MESSAGE_NS * rondo_cost_predict(model, &few, algorithm) / parts;
   parts = layout_ns(job, layout, (struct rondo_schedule_link){.overhead_byte_ns = BYTE_NS});
-  if (layout->shape.bytes > shape.bytes && parts > 0) {
+  if (layout->shape.bytes > small_bytes && parts > 0) {
     double rest = rondo_cost_predict(model, &full, algorithm) - layout_ns(job, layout, fit);
     fit.overhead_byte_ns = BYTE_NS * above_zero(rest) / parts;
   }
@@ -305,6 +343,8 @@ static void links_set(struct rondo_schedule_job *job, struct rondo_schedule_coll
   } else if (!job->has_links) {
     c->links[RONDO_SCHEDULE_INSIDE] = model_link(job, shape, job->inner_link);
     c->links[RONDO_SCHEDULE_OUTSIDE] = model_link(job, shape, RONDO_COST_NETWORK);
+    latency_fit(job, c->layout,
+                &c->links[shape->topology ? RONDO_SCHEDULE_OUTSIDE : RONDO_SCHEDULE_INSIDE]);
   } else if (links_are_alike(job)) {
     c->links[RONDO_SCHEDULE_INSIDE] = c->links[RONDO_SCHEDULE_OUTSIDE];
   }
