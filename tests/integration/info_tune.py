@@ -11,7 +11,7 @@ import tempfile
 import time
 
 INFO, PERF = sys.argv[1:3]
-SMALL = ["--threads", "-r", "1", "-b", "1", "-m", "3"]
+SMALL = ["--threads", "-r", "1", "-b", "1", "-m", "3", "--any-cores"]
 
 
 def tune(path, *options):
@@ -89,6 +89,16 @@ def check_older(path):
     assert done.returncode == 2 and f"RONDO_COST_MODEL: {why}" in done.stderr, done.stderr
 
 
+def check_cores(path):
+    """Measurements without two whole cores do not count, and if too few do, there is no file."""
+    process = subprocess.run([INFO, "tune", path, *SMALL[:-1], "-m", "2"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    too_few = "too few count: try again" in process.stderr
+    assert process.returncode == (1 if too_few else 0), process.stderr
+    assert os.path.exists(path) != too_few, process.stderr
+    assert not too_few or "set aside" in process.stderr, process.stderr
+
+
 def check_interrupted(folder):
     """A file of another program is kept as it was."""
     path = os.path.join(folder, "interrupted")
@@ -108,6 +118,7 @@ def check_interrupted(folder):
 with tempfile.TemporaryDirectory() as scratch:
     model = os.path.join(scratch, "model")
     plain = check_file(model)
+    check_cores(os.path.join(scratch, "guarded"))
     check_torn(model, plain)
     check_older(model)
     if len(os.sched_getaffinity(0)) > 1:

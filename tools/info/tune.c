@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rondo/rondo.h>
@@ -16,11 +17,13 @@
 #include "tools/kit/options.h"
 #include "tools/kit/output.h"
 #include "tools/kit/thread_group.h"
+#include "tools/kit/whole_cores.h"
 
 #define EXIT_BAD 1
 #define MAX_REPEATS 9u
 #define MAX_JOB_BYTES (UINT64_C(96) << 20) // of the larger buffers of all ranks
-#define KEY_BYTES 32
+#define MOST_TRIES 3u                      // of a measurement, until the processors are whole cores
+#define PAUSE_NS 5000000                   // after they were not
 
 static const uint32_t sizes[] = {8, 256, 2048, 8192, 65536, 262144, 1048576, 2097152};
 #define SIZES (sizeof sizes / sizeof *sizes)
@@ -28,14 +31,17 @@ static const uint32_t sizes[] = {8, 256, 2048, 8192, 65536, 262144, 1048576, 209
 struct options {
   const char *path, *launcher;
   uint32_t budget_ms, repeats, max_ranks;
-  bool only_threads;
+  bool only_threads, any_cores;
 };
 
 struct tuner {
   struct options options;
   struct rondo_cost_file file;
-  // By row, number of ranks and size: the costs of a message that were measured.
+  // By row, number of ranks and size: the costs of a message that were measured and count.
   float (*measured)[RONDO_COST_MAX_RANKS][RONDO_COST_MAX_SIZES][MAX_REPEATS];
+  uint8_t counts[RONDO_COST_MAX_ROWS][RONDO_COST_MAX_RANKS][RONDO_COST_MAX_SIZES];
+  struct rondo_kit_cores_watch *cores; // null: all measurements count
+  uint32_t kept, aside;                // measurements
 };
 
 // --------------------------------------------------------------------- the grid ---
@@ -128,9 +134,34 @@ static uint64_t cell_bytes(const struct rondo_cost_row *row, uint32_t ranks, uin
 
 // -------------------------------------------------------------------- measuring ---
 
+// Asks for a time until the processors were two whole cores before and after it, for some tries.
+// Sets `time_ns` to 0 if they never were. Returns false after a failure.
+static bool time_measure(struct tuner *t, struct info_perf *perf, const char *request,
+                         double *time_ns) {
+  const struct timespec pause = {0, PAUSE_NS};
+  if (!t->cores)
+    return info_perf_ask(perf, request, time_ns);
+  for (uint32_t i = 0; i < MOST_TRIES; i++) {
+    if (!rondo_kit_cores_are_whole(t->cores)) {
+      t->aside++; // it would not count
+      nanosleep(&pause, NULL);
+      continue;
+    }
+    if (!info_perf_ask(perf, request, time_ns))
+      return false;
+    if (rondo_kit_cores_are_whole(t->cores)) {
+      t->kept++;
+      return true;
+    }
+    t->aside++;
+  }
+  *time_ns = 0;
+  return true;
+}
+
 // The cost of a message of row `row` at one number of ranks and one size.
 static bool cell_measure(struct tuner *t, struct info_perf *perf, uint32_t row, uint32_t i,
-                         uint32_t k, uint32_t repeat) {
+                         uint32_t k) {
   const struct rondo_cost_model *m = &t->file.model;
   const struct rondo_cost_row *r = &t->file.rows[row];
   uint64_t count = cell_bytes(r, m->ranks[i], m->sizes[k]);
@@ -144,9 +175,11 @@ static bool cell_measure(struct tuner *t, struct info_perf *perf, uint32_t row, 
   // The request counts the larger buffer.
   (void)snprintf(request, sizeof request, "%s %" PRIu64 " 0 %" PRIu32, rondo_kind_name(r->kind),
                  rondo_plan_has_parts(r->kind) ? count * q.nranks : count, t->options.budget_ms);
-  if (!info_perf_ask(perf, request, &time_ns))
+  if (!time_measure(t, perf, request, &time_ns))
     return false;
-  t->measured[row][i][k][repeat] = (float)rondo_cost_of_message(&q, r->algorithm, time_ns);
+  if (time_ns > 0)
+    t->measured[row][i][k][t->counts[row][i][k]++] =
+        (float)rondo_cost_of_message(&q, r->algorithm, time_ns);
   return true;
 }
 
@@ -161,7 +194,7 @@ static void forced_write(int algorithm, char *text, size_t bytes) {
 }
 
 // All rows of a link class and an algorithm, at one number of ranks.
-static bool job_measure(struct tuner *t, int link, int algorithm, uint32_t i, uint32_t repeat) {
+static bool job_measure(struct tuner *t, int link, int algorithm, uint32_t i) {
   const struct rondo_cost_model *m = &t->file.model;
   struct info_perf perf;
   char forced[512];
@@ -174,7 +207,7 @@ static bool job_measure(struct tuner *t, int link, int algorithm, uint32_t i, ui
   for (uint32_t row = 0; row < m->row_count && good; row++)
     if (t->file.rows[row].link == link && t->file.rows[row].algorithm == algorithm)
       for (uint32_t k = 0; k < m->size_points && good; k++)
-        good = cell_measure(t, &perf, row, i, k, repeat);
+        good = cell_measure(t, &perf, row, i, k);
   info_perf_end(&perf);
   return good;
 }
@@ -206,7 +239,7 @@ static bool all_measure(struct tuner *t) {
                        m->ranks[i], rondo_cost_link_name(link), repeat + 1, t->options.repeats);
         progress_print(done++, all, what);
         for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT && good; algorithm++)
-          good = job_measure(t, link, algorithm, i, repeat);
+          good = job_measure(t, link, algorithm, i);
         if (!good)
           return false;
       }
@@ -222,8 +255,10 @@ static int floats_compare(const void *a, const void *b) {
 }
 
 // The median; of an even number the lower one, because load only makes times longer. Sorts
-// `values`.
+// `values`. 0: there is none.
 static float median_of(float *values, size_t count) {
+  if (count == 0)
+    return 0;
   qsort(values, count, sizeof *values, floats_compare);
   return values[(count - 1) / 2];
 }
@@ -307,7 +342,8 @@ static void model_fit(struct tuner *t) {
   for (uint32_t row = 0; row < m->row_count; row++)
     for (uint32_t i = 0; i < m->rank_points; i++)
       for (uint32_t k = 0; k < m->size_points; k++)
-        t->file.rows[row].message_ns[i][k] = median_of(t->measured[row][i][k], t->options.repeats);
+        t->file.rows[row].message_ns[i][k] =
+            median_of(t->measured[row][i][k], t->counts[row][i][k]);
   for (int link = 0; link < RONDO_COST_LINKS; link++) {
     const struct rondo_cost_terms *terms = &m->alone[link];
     least[link] = (struct rondo_cost_line){terms->latency_ns + terms->message_ns, terms->byte_ns};
@@ -331,6 +367,30 @@ static bool tuning_measure(struct tuner *t) {
   if (status != RONDO_SUCCESS)
     fprintf(stderr, "rondo-info tune: spin budgets: %s\n", rondo_status_string(status));
   return status == RONDO_SUCCESS;
+}
+
+// Begins to watch the processors, unless there is one, or the options say that it does not matter.
+static bool cores_watch(struct tuner *t) {
+  if (t->options.any_cores || t->file.model.cores < 2)
+    return true;
+  t->cores = malloc(sizeof *t->cores);
+  if (t->cores && rondo_kit_cores_watch(t->cores))
+    return true;
+  fprintf(stderr, "rondo-info tune: the processors cannot be watched: see --any-cores\n");
+  return false;
+}
+
+// Says how many measurements do not count, and whether enough do.
+static bool cores_judge(const struct tuner *t) {
+  if (t->aside)
+    fprintf(stderr,
+            "rondo-info tune: %" PRIu32 " measurements set aside, %" PRIu32
+            " kept: the processors were not two whole cores\n",
+            t->aside, t->kept);
+  if (t->kept >= t->aside / MOST_TRIES)
+    return true;
+  fprintf(stderr, "rondo-info tune: too few count: try again, or --any-cores takes all\n");
+  return false;
 }
 
 // Writes a file beside the one that is wanted, and renames it: no reader sees half of it.
@@ -367,6 +427,9 @@ static void options_read(struct options *options, int argc, char **argv) {
        .offset = offsetof(struct options, max_ranks), .low = 2, .high = 1024},
       {"threads", 't', NULL, "Only ranks that are threads of one process", .value = RONDO_KIT_FLAG,
        .offset = offsetof(struct options, only_threads)},
+      {"any-cores", 'a', NULL,
+       "Set no measurement aside, though the first two processors are no two whole cores",
+       .value = RONDO_KIT_FLAG, .offset = offsetof(struct options, any_cores)},
       {"machines", 'M', "COMMAND",
        "Also two ranks on two machines: the shell's COMMAND starts the program that follows it as "
        "both, with RONDO_ALGO in their environment, such as 'mpirun -np 2 -x RONDO_ALGO'",
@@ -404,12 +467,13 @@ int info_tune_main(int argc, char **argv) {
     return 2;
   }
   t->measured = calloc(RONDO_COST_MAX_ROWS, sizeof *t->measured);
-  bool good =
-      t->measured && rondo_kit_output_check(t->options.path) && tuning_measure(t) && all_measure(t);
+  bool good = t->measured && rondo_kit_output_check(t->options.path) && cores_watch(t) &&
+              tuning_measure(t) && all_measure(t) && cores_judge(t);
   if (good)
     model_fit(t);
   good = good && file_write(t);
   free(t->measured);
+  free(t->cores);
   free(t);
   return good ? 0 : EXIT_BAD;
 }
