@@ -143,7 +143,7 @@ static uint64_t bytes_of(int kind, uint64_t comm_size, uint32_t ranks) {
 static uint32_t statement_of(struct maker *k, uint32_t key, struct rondo_schedule_statement x,
                              const uint32_t *ranks) {
   struct rondo_schedule_statements *s = &k->r->statements;
-  if (key <= s->count) {
+  if (k->calls_of && key <= s->count) {
     return key - 1;
   }
   uint32_t capacity = s->capacity;

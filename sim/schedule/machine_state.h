@@ -61,6 +61,8 @@ struct rondo_schedule_rank {
   uint64_t path_ns;                // the time up to which `path` accounts
   uint8_t state;                   // enum rondo_schedule_rank_state
   uint8_t reason;                  // enum rondo_schedule_reason
+  bool syncs;                      // its program waits until the block has quit
+  bool synced;                     // and has done so for its next call
   // Of eight ready flags, and of eight places of the ready set, a bit that is set if any of them
   // may be: bit i % 64 is that of word i.
   uint64_t flag_words, ready_words;
@@ -71,9 +73,7 @@ struct rondo_schedule_rank {
   uint32_t first_call, call_count, first_member, member_count;
   double slowness;
   uint64_t late_ns;
-  bool syncs;                       // its program waits until the block has quit
-  bool synced;                      // and has done so for its next call
-  uint64_t sync_since_ns;           // when the former began
+  uint64_t sync_since_ns;           // when it began to wait for its block
   uint64_t compute_ns;              // that the rank has to compute before its program goes on
   struct rondo_schedule_walk *walk; // of a program that is a graph (graph.c); else null
   uint64_t tickets[RONDO_SCHEDULE_CORE_USES]; // for a core; 0: it does not wait
