@@ -84,6 +84,44 @@ def fig7(study, figure):
                     f"counted, not timed: no GPU here; our goal is {goal[2]}")
 
 
+def fig9(study, figure):
+    """From submission to callback, against the time in a block."""
+    study.progress("bench_ends")
+    output = study.output([study.program("bench_ends"), "--rounds",
+                           "50" if study.quick else "500"])
+    points = {"end to end": [], "core": []}
+    for found in map(json.loads, output.splitlines()):
+        outside = found["end_to_end_us"] - found["core_us"]
+        figure.line(f"{found['bytes']:,} B: end to end less core", None, outside, "us",
+                    f"{found['end_to_end_us']:.2f} us from submission to callback, "
+                    f"{found['core_us']:.2f} us from the run's first step to its last; medians "
+                    f"of {found['rounds']} runs, 2 ranks on the host. The paper compares both with "
+                    "NCCL's on GPUs: +4 us for small buffers, -3 us for large ones (core -20)")
+        points["end to end"].append((found["bytes"], found["end_to_end_us"]))
+        points["core"].append((found["bytes"], found["core_us"]))
+    figure.chart("All-reduce of two ranks", "bytes", "us", points, log_x=True, log_y=True)
+
+
+def fig10_real(study, figure):
+    """The same with PyTorch's DistributedDataParallel on the CPU, if PyTorch is there."""
+    try:
+        study.output([sys.executable, "-c", "import torch, rondo_torch"])
+    except study.Failed:
+        figure.line("real DDP on the CPU", None, None, "", "it needs PyTorch and Rondo's adapter "
+                    "(scripts/check-torch), which this Python does not have",
+                    ours_text="skipped")
+        return
+    path = os.path.join(study.out, "ddp.json")
+    study.progress("DDP on the CPU, on Rondo and on Gloo")
+    study.output([sys.executable, os.path.join(PEERS, "compare-torch"), "--ops", "ddp_step",
+                  "--save", path])
+    with open(path, encoding="utf-8") as file:
+        for row in json.load(file)["results"]:
+            figure.line(f"real DDP on the CPU, layers of {row['bytes']}: Gloo / Rondo", None,
+                        row["ratio"], "x", f"{1e3 * row['rondo_s']:.2f} ms a step against "
+                        f"{1e3 * row['gloo_s']:.2f} ms; the paper has GPUs")
+
+
 def urgent_us(study, command):
     """What bench_urgent and peer_urgent_mpi print, by name."""
     output = study.output(command, environment={"OMPI_MCA_plm": "isolated"})

@@ -25,13 +25,19 @@ def fig11(study, figure):
     simulated.fig11(study, figure)
 
 
+def fig10(study, figure):
+    """Simulated, and with PyTorch on this machine."""
+    simulated.fig10(study, figure)
+    measured.fig10_real(study, figure)
+
+
 FIGURES = {  # name: title, function or why there is none
     "table1": ("DFCCL, Table 1: deadlocked rounds", deadlock.table1),
     "conclusions": ("DFCCL, 2.4.3: the five conclusions, with exact cycles", deadlock.conclusions),
     "preemptions": ("DFCCL, 6.1: preemptions, simulated", simulated.preemptions),
     "fig11": ("DFCCL, Fig. 11: a late rank, fixed and adaptive budgets, on the host and simulated",
               fig11),
-    "fig10": ("DFCCL, Fig. 10: ResNet50, static and free order, simulated", simulated.fig10),
+    "fig10": ("DFCCL, Fig. 10: ResNet50, static and free order, simulated", fig10),
     "fig8": ("DFCCL, Fig. 8: all-reduce on the host against Open MPI", measured.fig8),
     "priority": ("An urgent all-reduce behind eight of 64 MiB", measured.priority),
     "sendoff": ("Big Send-off, Fig. 6: ring against recursive all-gather, simulated",
@@ -40,8 +46,7 @@ FIGURES = {  # name: title, function or why there is none
     "penny": ("Penny: crossovers of one-shot, two-shot and ring, simulated", simulated.penny),
     "fig7": ("DFCCL, Fig. 7: stages of a collective on the host, counts of the PTX machine",
              measured.fig7),
-    "fig9": ("DFCCL, Fig. 9: end to end against core time",
-             "no program measures both times of one run; bench_latency has the first of them"),
+    "fig9": ("DFCCL, Fig. 9: end to end against core time, on the host", measured.fig9),
     "fig12": ("DFCCL, Fig. 12: ViT, static and free order, simulated", simulated.fig12),
     "fig13": ("DFCCL, Fig. 13: GPT-2, static and free order, simulated", simulated.fig13),
 }
