@@ -31,6 +31,13 @@ def preemptions(study, figure):
     figure.line("preemptions a run and block", 11, default["scheduler"]["preemptions"] / runs, "",
                 "simulated, links of this machine's model; theirs retries each stuck collective, "
                 "ours looks for a ready one first")
+    synced = study.schedule(job + ["--sync", "1"])
+    for name, paper, found in (("", 1.8, default),
+                               (", each call after a device synchronisation", None, synced)):
+        figure.line(f"quits an iteration and block{name}", paper,
+                    found["scheduler"]["quits"] / 8 / iterations, "",
+                    f"{found['outcome']}; blocks quit after 200 us without progress; the paper has "
+                    "about 360 a GPU in 200 iterations, for budgets in polls")
     stuck = study.schedule(job + ["--no-preemption"])
     figure.line("without preemption", "hangs", None, "", "found as a cycle of waits by the "
                 "analyser", ours_text=stuck["outcome"])
