@@ -24,7 +24,6 @@ struct maker {
   uint32_t count;
   const struct rondo_analyse_strings *strings;
   struct group *groups;              // by number of the string
-  uint32_t *calls_of;                // by statement: of the rank whose calls are counted
   struct rondo_analyse_strings keys; // of statements, whose numbers are theirs and 1 more
   uint32_t call_count, call_capacity;
   struct rondo_sim_error *error;
@@ -143,21 +142,19 @@ static uint64_t bytes_of(int kind, uint64_t comm_size, uint32_t ranks) {
 static uint32_t statement_of(struct maker *k, uint32_t key, struct rondo_schedule_statement x,
                              const uint32_t *ranks) {
   struct rondo_schedule_statements *s = &k->r->statements;
-  if (k->calls_of && key <= s->count) {
+  if (key <= s->count) {
     return key - 1;
   }
   uint32_t capacity = s->capacity;
   RONDO_SIM_GROW(s->items, s->count, s->capacity, 16);
   if (s->capacity != capacity) {
     k->r->members = rondo_sim_realloc(k->r->members, s->capacity * sizeof *k->r->members);
-    k->calls_of = rondo_sim_realloc(k->calls_of, s->capacity * sizeof *k->calls_of);
   }
   uint32_t *members = ranks ? rondo_sim_alloc(x.size * sizeof *members) : NULL;
   if (members) {
     memcpy(members, ranks, x.size * sizeof *members);
   }
   k->r->members[s->count] = members;
-  k->calls_of[s->count] = 0;
   s->items[s->count] = x;
   return s->count++;
 }
@@ -223,9 +220,7 @@ static bool call_add(struct maker *k, uint32_t rank, const struct rondo_schedule
   }
   RONDO_SIM_GROW(k->r->calls, k->call_count, k->call_capacity, 1024);
   k->r->calls[k->call_count++] = (struct rondo_schedule_call){.collective = statement};
-  uint32_t times = ++k->calls_of[statement];
-  struct rondo_schedule_statement *x = &k->r->statements.items[statement];
-  x->times = times > x->times ? times : x->times;
+  k->r->statements.items[statement].times++;
   return true;
 }
 
@@ -328,9 +323,6 @@ static bool graph_make(struct maker *k, uint32_t rank) {
 
 static bool rank_make(struct maker *k, uint32_t rank) {
   const struct rondo_schedule_trace *t = &k->traces[rank];
-  if (k->calls_of) {
-    memset(k->calls_of, 0, k->r->statements.count * sizeof *k->calls_of);
-  }
   for (uint32_t i = 0; i < t->node_count; i++) {
     if (is_call(&t->nodes[i]) && !call_add(k, rank, &t->nodes[i])) {
       return false;
@@ -353,13 +345,16 @@ bool rondo_schedule_chakra_make(struct rondo_schedule_replay *r,
   for (uint32_t i = 0; ok && i < count; i++) {
     ok = rank_make(&k, i);
   }
+  for (uint32_t i = 0; i < r->statements.count; i++) { // so far of all ranks
+    struct rondo_schedule_statement *x = &r->statements.items[i];
+    x->times = (x->times + x->size - 1) / x->size;
+  }
   ok = ok && (r->statements.count > 0 || rondo_sim_refuse(error, "chakra: no rank communicates"));
   for (uint32_t i = 0; k.groups && i < strings->count; i++) {
     free(k.groups[i].ranks);
     free(k.groups[i].positions);
   }
   free(k.groups);
-  free(k.calls_of);
   if (!ok) {
     rondo_sim_text_clean(error->text);
   }
