@@ -216,7 +216,7 @@ struct level {
 
 struct levels {
   uint32_t count;
-  uint64_t loops; // that all levels are repeated for, one loop after the other
+  uint64_t loops; // of the two passes of an all-reduce over two levels; else 1
   bool overlap;   // loops follow each other through all levels; then `loops` is 1
   struct level of[MAX_LEVELS];
 };
@@ -275,8 +275,7 @@ static uint64_t all_pairs(const struct rondo_cost_query *q, uint32_t ranks, uint
 }
 
 // To the leaders of a machine and back, and an all-reduce of the leaders of each lane. With a ring
-// between machines a loop has a chunk for each of them. A rank takes a loop through all levels
-// before the next one.
+// between machines a loop has a chunk for each of them.
 static void two_levels_make(const struct rondo_cost_query *q, int algorithm,
                             struct levels *levels) {
   bool rings = rondo_plan_rings_between(algorithm);
@@ -573,6 +572,23 @@ static double overlap_time(const struct rondo_cost_model *model, const struct ro
   return chain + queue;
 }
 
+// An all-reduce of several loops over two levels: the first one takes `first_ns`. In later ones the
+// way between machines overlaps with those inside; half of a ring is in each pass, doubling in the
+// first one. Where the ranks of a machine share cores, nothing is taken to overlap.
+static double passes_time(const struct rondo_cost_model *model, int algorithm,
+                          const struct levels *levels, double first_ns) {
+  const struct level *inner = &levels->of[0], *outer = &levels->of[levels->count - 1];
+  uint32_t cores = inner->q.cores ? inner->q.cores : model->cores;
+  double up = level_time(model, outer), down = 0, later_ns = first_ns;
+  if (rondo_plan_rings_between(algorithm))
+    up = down = up / 2;
+  if (inner->q.nranks <= cores)
+    later_ns = rondo_cost_links_pass(model, &inner->q, inner->algorithm, &inner->parts, up) +
+               rondo_cost_links_pass(model, &inner->q, inner->algorithm, &inner->parts, down);
+  later_ns = later_ns < first_ns ? later_ns : first_ns;
+  return first_ns + (double)(levels->loops - 1) * later_ns;
+}
+
 double rondo_cost_predict(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
                           int algorithm) {
   struct levels levels;
@@ -582,7 +598,9 @@ double rondo_cost_predict(const struct rondo_cost_model *model, const struct ron
     return overlap_time(model, q, algorithm, &levels);
   for (uint32_t i = 0; i < levels.count; i++)
     time_ns += level_time(model, &levels.of[i]);
-  return levels.count > 0 ? time_ns * (double)levels.loops : -1;
+  if (levels.loops > 1)
+    return passes_time(model, algorithm, &levels, time_ns);
+  return levels.count > 0 ? time_ns : -1;
 }
 
 bool rondo_cost_is_measured(const struct rondo_cost_model *model, const struct rondo_cost_query *q,

@@ -112,6 +112,35 @@ static double leaders_ns(const struct net *x) {
   return larger_of(x->chunks * round, line);
 }
 
+// What a leader takes of its machine in each loop after the first of a pass (two_level.c). A child
+// sends on while the leader is between machines, but no more than the connector holds. Several
+// leaders wait for each other in each round, and receive from the line; the schedule simulator
+// shows how much of the latter counts with two leaders, it was not derived.
+static double leader_wait_ns(const struct net *x, uint32_t children) {
+  double hop = hop_ns(&x->inside, x->bytes), busy = busy_ns(&x->inside, x->bytes);
+  double of_line = x->n == x->lanes ? 0 : x->lanes == 2 ? 0.5 : 1;
+  if (x->lanes > 1)
+    return x->chunks * (hop + (x->lanes - 2 + of_line) * busy);
+  if (x->chunks <= x->slots)
+    return 0;
+  return children * ((double)x->inside.latency_ns + hop +
+                     queue_ns(x, &x->inside, x->bytes, x->chunks - x->slots - 1));
+}
+
+// Such a loop, of which the leader is between machines for `between`, or what the ranks of the
+// machine take for it if that is longer: in a tree those of the leader, else those of the line.
+static double pass_ns(const struct net *x, bool is_tree, double between) {
+  double busy = busy_ns(&x->inside, x->bytes);
+  double turn = hop_ns(&x->inside, x->bytes) + (double)x->inside.latency_ns;
+  uint32_t children = 1, messages = x->chunks;
+  while (is_tree && 1u << children < x->n)
+    children++;
+  if (!is_tree)
+    messages *= x->n > x->lanes ? x->lanes : 0;
+  double machine = larger_of(children * messages * busy, messages * turn / x->slots);
+  return larger_of(between + leader_wait_ns(x, children), machine);
+}
+
 // Several lanes to or from a root, inside its machine (two_level_rooted.c): the line of the ranks
 // that lead none, then the leaders, then the root. A loop takes the messages of the root, which has
 // those of its own lane and the other lanes, or one hop between leaders and what a leader sends;
@@ -389,8 +418,8 @@ static uint32_t chunks_of(const struct rondo_cost_query *q, int algorithm) {
   return rondo_plan_splits(q->kind, algorithm) ? q->nranks : 1;
 }
 
-double rondo_cost_links_time(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
-                             int algorithm, const struct rondo_cost_parts *parts) {
+static struct net net_of(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                         int algorithm, const struct rondo_cost_parts *parts) {
   uint64_t loop_bytes =
       rondo_plan_has_packets(algorithm) ? RONDO_COST_PACKETS_LOOP_BYTES : RONDO_COST_LOOP_BYTES;
   uint64_t most = loop_bytes / rondo_plan_most_width(q->kind, algorithm, q->nranks);
@@ -418,5 +447,18 @@ double rondo_cost_links_time(const struct rondo_cost_model *model, const struct 
   }
   x.row = q->scattered && machines > 1 ? 1 : x.each;
   x.bytes = (double)bytes / x.loops;
+  return x;
+}
+
+double rondo_cost_links_time(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                             int algorithm, const struct rondo_cost_parts *parts) {
+  const struct net x = net_of(model, q, algorithm, parts);
   return forms[algorithm](&x);
+}
+
+double rondo_cost_links_pass(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                             int algorithm, const struct rondo_cost_parts *parts,
+                             double between_ns) {
+  const struct net x = net_of(model, q, algorithm, parts);
+  return pass_ns(&x, algorithm == RONDO_ALGORITHM_BINOMIAL, between_ns);
 }

@@ -28,4 +28,11 @@ struct rondo_cost_parts {
 double rondo_cost_links_time(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
                              int algorithm, const struct rondo_cost_parts *parts);
 
+// The predicted time of a loop after the first in a pass of an all-reduce over two levels. `q` and
+// `algorithm` are those of the level inside machines; the leaders take `between_ns` among
+// themselves.
+double rondo_cost_links_pass(const struct rondo_cost_model *model, const struct rondo_cost_query *q,
+                             int algorithm, const struct rondo_cost_parts *parts,
+                             double between_ns);
+
 #endif // RONDO_DAEMON_PLAN_COST_LINKS_H

@@ -144,13 +144,19 @@ void rondo_plan_ring_append(const struct rondo_plan_circle *c, int kind, int res
                 (reduces ? RECV_REDUCE_COPY | RONDO_PRIM_FINAL | result : RONDO_PRIM_COPY);
   plan->send.listed[plan->send.count++] = circle_at(c, (own + 1) % n);
   plan->recv.listed[plan->recv.count++] = circle_at(c, (own + n - 1) % n);
+  bool passes = c->of_leaders;
   if (reduces) {
     int adds =
         plan->keeps_sums || result ? RECV_REDUCE_COPY | RONDO_PRIM_SEND | result : RECV_REDUCE_SEND;
     rondo_plan_lane_append(&lane, SEND | result, 1, (own + n - 1) % n, send, 0);
     rondo_plan_lane_append(&lane, adds, n - 2, (own + n - 2) % n, send, recv);
   }
-  rondo_plan_lane_append(&lane, between | (gathers ? RONDO_PRIM_SEND : 0), 1, own, send, recv);
+  rondo_plan_lane_append(&lane, between | (gathers && !passes ? RONDO_PRIM_SEND : 0), 1, own, send,
+                         recv);
+  if (passes) {
+    plan->first_pass = plan->op_count;
+    rondo_plan_lane_append(&lane, SEND_RESULT, 1, own, send, 0);
+  }
   if (gathers) {
     rondo_plan_lane_append(&lane, RECV_COPY_SEND, n - 2, (own + n - 1) % n, send, recv);
     rondo_plan_lane_append(&lane, RECV_COPY, 1, (own + 1) % n, 0, recv);
@@ -189,7 +195,8 @@ void rondo_plan_doubling_append(const struct rondo_plan_circle *c, int result,
 }
 
 // A leader, of the lane `lane`, among the leaders of that lane. `result`: a flag if the receive
-// buffer holds the sum of the machine.
+// buffer holds the sum of the machine. The first pass ends where the way back begins: with a ring,
+// in the middle of it.
 static void leader_build(const struct member *m, uint32_t lane, uint32_t lanes, int result) {
   const struct rondo_plan_circle leaders = {.topology = m->q->topology,
                                             .of_leaders = true,
@@ -197,10 +204,13 @@ static void leader_build(const struct member *m, uint32_t lane, uint32_t lanes, 
                                             .count = m->machines,
                                             .lane = lane,
                                             .lanes = lanes};
-  if (m->machines > 1 && rondo_plan_rings_between(m->q->algorithm))
+  if (m->machines > 1 && rondo_plan_rings_between(m->q->algorithm)) {
     rondo_plan_ring_append(&leaders, m->q->kind, result, m->plan);
-  else if (m->machines > 1)
+    return;
+  }
+  if (m->machines > 1)
     rondo_plan_doubling_append(&leaders, result, m->plan);
+  m->plan->first_pass = m->plan->op_count;
 }
 
 // -------------------------------------------------------------- binomial trees ---
@@ -225,6 +235,7 @@ static void binomial_build(struct member *m) {
   uint32_t parent = m->child_count;
   if (m->local > 0 && m->child_count == 1) { // passes each chunk on at once
     all_add(&all, RECV_REDUCE_SEND, parent, 0);
+    m->plan->first_pass = m->plan->op_count;
     all_add(&all, RECV_COPY_SEND, 0, parent);
     return;
   }
@@ -233,6 +244,7 @@ static void binomial_build(struct member *m) {
     leader_build(m, 0, 1, m->child_count ? RONDO_PRIM_RESULT : 0);
   } else {
     all_add(&all, m->child_count ? SEND_RESULT : SEND, parent, 0);
+    m->plan->first_pass = m->plan->op_count;
     all_add(&all, RECV_COPY, 0, parent);
   }
   children_send(m, &all);
@@ -246,16 +258,17 @@ static void chain_build(const struct member *m) {
   bool has_child = m->local + 1 < m->count, leads = m->local == 0;
   uint32_t child = has_child ? local_peer(m, m->local + 1) : 0;
   uint32_t parent = leads ? 0 : local_peer(m, m->local - 1);
-  if (leads && has_child)
-    all_add(&all, RECV_REDUCE_COPY | (m->machines == 1 ? RONDO_PRIM_FINAL : 0), 0, child);
-  if (leads)
-    leader_build(m, 0, 1, has_child ? RONDO_PRIM_RESULT : 0);
-  else
+  if (!leads) {
     all_add(&all, has_child ? RECV_REDUCE_SEND : SEND, parent, child);
-  if (leads && has_child)
-    all_add(&all, SEND_RESULT, child, 0);
-  else if (!leads)
+    m->plan->first_pass = m->plan->op_count;
     all_add(&all, has_child ? RECV_COPY_SEND : RECV_COPY, child, parent);
+    return;
+  }
+  if (has_child)
+    all_add(&all, RECV_REDUCE_COPY | (m->machines == 1 ? RONDO_PRIM_FINAL : 0), 0, child);
+  leader_build(m, 0, 1, has_child ? RONDO_PRIM_RESULT : 0);
+  if (has_child)
+    all_add(&all, SEND_RESULT, child, 0);
 }
 
 // -------------------------------------------------------------- several leaders ---
@@ -330,6 +343,8 @@ static void fan_line_build(const struct member *m, uint32_t lanes) {
     }
     round_end(m, lanes, first);
     first = m->plan->op_count;
+    if (up)
+      m->plan->first_pass = first;
   }
 }
 
@@ -344,4 +359,6 @@ void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct
     fan_leader_build(&m, lanes);
   else
     fan_line_build(&m, lanes);
+  if (plan->first_pass == plan->op_count) // nothing comes back to a leader that is alone
+    plan->first_pass = 0;
 }

@@ -368,6 +368,50 @@ static void a_rank_passes_on_in_one_of_two_trees(void **state) {
   assert_op(&plan.ops[2], op_of(S | RESULT, 0, 0, 0));
 }
 
+// The leader of the second of three machines, two ranks on each: it finishes chunk 1 in the first
+// pass, and sends it on in the second one. A leader that is alone on its machine gets nothing back
+// by doubling.
+static void a_leader_goes_half_round_the_ring_in_each_pass(void **state) {
+  (void)state;
+  static const uint32_t on[] = {0, 0, 1, 1, 2, 2};
+  struct rondo_plan_location at[6];
+  for (uint32_t i = 0; i < 6; i++)
+    at[i] = (struct rondo_plan_location){on[i], i, 1, 1};
+  struct rondo_plan_topology *t = rondo_plan_topology_create(at, 6);
+  struct rondo_plan_request q = {
+      RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN_RING, 2, 6, 0, false, t, 0};
+  struct rondo_plan plan;
+  assert_non_null(t);
+  assert_int_equal(rondo_plan_build(&q, &plan), RONDO_SUCCESS);
+  static const int primitives[] = {R | ADD | C,
+                                   S | RESULT,
+                                   R | ADD | C | RESULT | S,
+                                   R | ADD | C | RESULT | F,
+                                   S | RESULT,
+                                   R | C | S,
+                                   R | C,
+                                   S | RESULT};
+  static const uint32_t chunks[] = {2, 0, 2, 1, 1, 0, 2, 2};
+  assert_int_equal(plan.op_count, 8);
+  assert_int_equal(plan.first_pass, 4);
+  for (uint32_t i = 0; i < plan.op_count; i++) {
+    assert_int_equal(plan.ops[i].primitive, primitives[i]);
+    assert_int_equal(plan.ops[i].first_chunk, chunks[i]);
+  }
+  q.rank = 3;
+  assert_int_equal(rondo_plan_build(&q, &plan), RONDO_SUCCESS);
+  assert_int_equal(plan.first_pass, 1);
+  rondo_plan_topology_destroy(t);
+  at[1].machine = 1;
+  t = rondo_plan_topology_create(at, 6);
+  assert_non_null(t);
+  q = (struct rondo_plan_request){
+      RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN_DOUBLING, 0, 6, 0, false, t, 0};
+  assert_int_equal(rondo_plan_build(&q, &plan), RONDO_SUCCESS);
+  assert_int_equal(plan.first_pass, 0);
+  rondo_plan_topology_destroy(t);
+}
+
 // A rank with two children adds up in scratch.
 static void two_trees_of_a_reduce_go_up_in_one_pass(void **state) {
   (void)state;
@@ -657,6 +701,7 @@ int main(void) {
       cmocka_unit_test(a_rank_passes_on_in_one_of_two_trees),
       cmocka_unit_test(two_trees_of_a_broadcast_have_the_same_root),
       cmocka_unit_test(two_trees_share_the_work),
+      cmocka_unit_test(a_leader_goes_half_round_the_ring_in_each_pass),
       cmocka_unit_test(two_trees_of_a_reduce_go_up_in_one_pass),
       cmocka_unit_test(a_binomial_gather_sends_whole_subtrees),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),

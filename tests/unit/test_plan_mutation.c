@@ -842,6 +842,30 @@ static void refuses_wrong_passes(void **state) {
   assert_refused(what, "rank 1: has two passes in a kind that has one");
 }
 
+// Over two levels the way up and the first half of the ring are the first pass. A rank that has
+// another one waits for what others send in their second pass.
+static void refuses_wrong_passes_between_machines(void **state) {
+  (void)state;
+  struct rondo_plan_location at[RANKS];
+  for (uint32_t i = 0; i < RANKS; i++)
+    at[i] = (struct rondo_plan_location){i % 2, i, 1, 1};
+  topology = rondo_plan_topology_create(at, RANKS);
+  assert_non_null(topology);
+  for (uint32_t rank = 0; rank < 4; rank++) { // leaders, then those that have the leaders as peers
+    struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN_RING, RANKS);
+    uint32_t right = plans[rank].first_pass;
+    what.loops = 8; // more than slots hold
+    assert_in_range(right, 1, plans[rank].op_count - 1);
+    for (uint32_t first = 0; first < plans[rank].op_count; first++) {
+      plans[rank].first_pass = first;
+      if (first != right)
+        assert_refused(what, "rank");
+    }
+  }
+  rondo_plan_topology_destroy(topology);
+  topology = NULL;
+}
+
 // Both ranks send all their input in the first pass and add up in the second one: right out of
 // place only, because nothing says that the peer has read the input of that loop.
 static void refuses_a_second_pass_over_what_a_peer_may_still_read(void **state) {
@@ -1116,6 +1140,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refuses_malformed_rounds),
     cmocka_unit_test(refuses_malformed_plans),
     cmocka_unit_test(refuses_wrong_passes),
+    cmocka_unit_test(refuses_wrong_passes_between_machines),
     cmocka_unit_test(refuses_a_second_pass_over_what_a_peer_may_still_read),
     cmocka_unit_test(refuses_malformed_walks),
     cmocka_unit_test(names_the_place_of_the_fault),

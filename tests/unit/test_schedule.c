@@ -151,6 +151,31 @@ static void small_collectives_have_the_predicted_time(void **state) {
         assert_true(fabs(small_error(kind, algorithm, n)) < 0.05);
 }
 
+// Loops of an all-reduce over two levels follow each other: 64 of them take much less time than 64
+// times one. Between machines, where the time goes, a leader sends nearly all the time.
+static void loops_between_machines_overlap(void **state) {
+  (void)state;
+  static const char *const algorithms[] = {"chain+ring", "binomial+ring", "chain+doubling"};
+  for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++) {
+    uint64_t ns[2];
+    for (int many = 0; many < 2; many++) {
+      bool has_ring = strstr(algorithms[i], "ring");
+      const char *one = has_ring ? "512KiB" : "256KiB", *all = has_ring ? "32MiB" : "16MiB";
+      struct rondo_schedule_totals t =
+          PLAY("preset", "h100", "ranks", "16", "machines", "2", "interfaces", "1", "bytes",
+               many ? all : one, "algo", algorithms[i]);
+      assert_int_equal(t.outcome, RONDO_SCHEDULE_DONE);
+      ns[many] = t.makespan_ns;
+    }
+    assert_in_range(ns[1], 1, 64 * ns[0] / 2);
+  }
+  // 32 MiB leave each machine, in 128 messages of 5 us and as much latency.
+  uint64_t ns = PLAY("preset", "h100", "ranks", "16", "machines", "2", "interfaces", "1", "bytes",
+                     "32MiB", "algo", "chain+ring")
+                    .makespan_ns;
+  assert_in_range(ns, 128 * 10200, 128 * 10200 * 11 / 10);
+}
+
 // The regret of collectives of up to `ranks` ranks, with an option, or with END in its place.
 static double regret_mean(uint32_t ranks, const char *option, const char *value, double *most) {
   static const atomic_int stop;
@@ -681,6 +706,7 @@ int main(void) {
       RONDO_NAMED_TEST("schedule", each_plan_takes_its_hops),
       RONDO_NAMED_TEST("schedule", loops_of_double_trees_have_the_predicted_time),
       RONDO_NAMED_TEST("schedule", small_collectives_have_the_predicted_time),
+      RONDO_NAMED_TEST("schedule", loops_between_machines_overlap),
       RONDO_NAMED_TEST("schedule", chosen_algorithms_are_nearly_the_best),
       RONDO_NAMED_TEST("schedule", links_have_the_simulated_time),
       RONDO_NAMED_TEST("schedule", a_cell_is_a_job),
