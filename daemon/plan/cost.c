@@ -650,6 +650,8 @@ bool rondo_cost_is_candidate(const struct rondo_cost_query *q, int algorithm) {
   if (rondo_plan_has_packets(algorithm))
     slot_bytes = rondo_packets_bytes(rondo_geometry_min(slot_bytes, RONDO_COST_PACKETS_LOOP_BYTES));
   uint64_t most_bytes = (uint64_t)RONDO_COST_MAX_PAYLOAD_BYTES * q->nranks;
+  if (rondo_plan_has_two_levels(algorithm))
+    most_bytes *= query_leaders(q);
   return form.connectors <= (uint64_t)RONDO_COST_MAX_CONNECTORS * q->nranks &&
          form.scratch <= RONDO_COST_MAX_PAYLOAD_BYTES &&
          form.connectors * slot_bytes + form.scratch * q->nranks <= most_bytes;

@@ -43,6 +43,8 @@ int rondo_cost_link_find(const char *name);
 
 // An algorithm that needs more memory for connectors than this is no candidate, only forced: on
 // average of the ranks so many connectors to other ranks, and so many bytes of payload and scratch.
+// Over two levels as many bytes for each leader of a machine: it has a port of its own, and the
+// other leaders as peers.
 #define RONDO_COST_MAX_CONNECTORS 17u
 #define RONDO_COST_MAX_PAYLOAD_BYTES (1u << 20)
 // Nor is an all-reduce or broadcast straight to more ranks than these: models are measured with

@@ -376,6 +376,21 @@ static void several_machines_are_chosen_two_levels(void **state) {
   }
 }
 
+// With eight ports a machine, and links between machines as slow as one port of a DGX H100: leaders
+// have 8 connectors each, which take more memory than plans of one port may.
+static void several_ports_are_chosen_two_levels(void **state) {
+  (void)state;
+  struct rondo_cost_model m = rondo_cost_defaults;
+  struct rondo_cost_query q = {
+      RONDO_ALL_REDUCE, 64, 64 << 20, RONDO_COST_NETWORK, 8, 8, 8, RONDO_COST_NVLINK, 8, false, 0};
+  m.alone[RONDO_COST_NVLINK] = (struct rondo_cost_terms){3400, 0, 1 / 450.0f};
+  m.alone[RONDO_COST_NETWORK] = (struct rondo_cost_terms){5000, 0, 1 / 50.0f};
+  for (q.machines = 2; q.machines <= 8; q.machines *= 2) {
+    q.nranks = 8 * q.machines;
+    assert_int_equal(rondo_cost_choose(&m, &q).algorithm, RONDO_ALGORITHM_CHAIN_RING);
+  }
+}
+
 // With many cores, and not one for each rank, the chain may take longer than the work.
 static void time_is_no_less_than_the_chain(void **state) {
   (void)state;
@@ -694,6 +709,7 @@ int main(void) {
       cmocka_unit_test(loops_wait_for_slots),
       cmocka_unit_test(loops_go_through_both_levels),
       cmocka_unit_test(several_machines_are_chosen_two_levels),
+      cmocka_unit_test(several_ports_are_chosen_two_levels),
       cmocka_unit_test(time_is_the_chain_where_each_rank_has_a_core),
       cmocka_unit_test(time_is_the_work_where_ranks_share_cores),
       cmocka_unit_test(the_topology_says_what_ranks_share),
