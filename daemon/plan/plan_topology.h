@@ -11,8 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The most leaders of a machine.
-#define RONDO_PLAN_MAX_LEADERS 8u
+// The most leaders of a machine: a leader lists the others as peers (two_level.c). If a machine has
+// more ports, some are not used in plans over two levels.
+#define RONDO_PLAN_MAX_LEADERS 16u
 
 // A machine of the group.
 struct rondo_plan_machine {

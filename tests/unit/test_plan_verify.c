@@ -773,6 +773,18 @@ static void several_leaders_are_proved(void **state) {
       }
 }
 
+// As many leaders as a machine can have, one fewer, and more ports than that.
+static void the_most_leaders_are_proved(void **state) {
+  (void)state;
+  uint32_t on[RANKS_MAX];
+  for (uint32_t each = RONDO_PLAN_MAX_LEADERS - 1; each <= RONDO_PLAN_MAX_LEADERS + 2; each++) {
+    uint32_t n = (each % 3 ? 2 : 3) * each;
+    for (uint32_t r = 0; r < n; r++)
+      on[r] = r / each;
+    two_level_prove(on, n, each);
+  }
+}
+
 // The leader with the most peers: one large machine, and as many machines of one rank.
 static void two_level_fits_the_largest_groups(void **state) {
   (void)state;
@@ -926,6 +938,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(two_level_is_proved_for_equal_machines),
       cmocka_unit_test(two_level_is_proved_for_unequal_machines),
       cmocka_unit_test(several_leaders_are_proved),
+      cmocka_unit_test(the_most_leaders_are_proved),
       cmocka_unit_test(two_level_fits_the_largest_groups),
       cmocka_unit_test(ring_all_gather_is_proved),
       cmocka_unit_test(ring_reduce_scatter_is_proved),
