@@ -183,4 +183,23 @@ static inline uint32_t rondo_plan_peer(const struct rondo_plan *plan,
   return (uint32_t)((peers->listed[1] + (uint64_t)(index - 1) * peers->stride) % plan->nranks);
 }
 
+// The connectors of the plan's rank: those to its send peers, and then those from its recv peers.
+static inline uint32_t rondo_plan_connector_count(const struct rondo_plan *plan) {
+  return plan->send.count + plan->recv.count;
+}
+
+// The ends of a connector, by their positions in the group.
+struct rondo_plan_connector {
+  uint32_t from, to;
+};
+
+// Connector `index`, below rondo_plan_connector_count, of the rank at `position`.
+static inline struct rondo_plan_connector
+rondo_plan_connector_at(const struct rondo_plan *plan, uint32_t position, uint32_t index) {
+  if (index < plan->send.count)
+    return (struct rondo_plan_connector){position, rondo_plan_peer(plan, &plan->send, index)};
+  uint32_t from = rondo_plan_peer(plan, &plan->recv, index - plan->send.count);
+  return (struct rondo_plan_connector){from, position};
+}
+
 #endif // RONDO_DAEMON_PLAN_PLAN_H

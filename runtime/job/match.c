@@ -289,15 +289,14 @@ static struct rondo_communicator *comm_find_equal(const struct rondo_match_entry
 // The members whose places a registration needs are its own and the peers of its plan, if it has
 // one. Returns how many; a position may come twice.
 static uint32_t registration_place_count(const struct rondo_registration *r) {
-  return r->is_planned ? 1 + r->plan->send.count + r->plan->recv.count : 1;
+  return r->is_planned ? 1 + rondo_plan_connector_count(r->plan) : 1;
 }
 
 static uint32_t registration_place(const struct rondo_registration *r, uint32_t i) {
   if (i == 0)
     return r->position;
-  if (i <= r->plan->send.count)
-    return rondo_plan_peer(r->plan, &r->plan->send, i - 1);
-  return rondo_plan_peer(r->plan, &r->plan->recv, i - 1 - r->plan->send.count);
+  const struct rondo_plan_connector at = rondo_plan_connector_at(r->plan, r->position, i - 1);
+  return at.from == r->position ? at.to : at.from;
 }
 
 // Makes them known to the communicator, and where they are. Returns RONDO_SUCCESS or

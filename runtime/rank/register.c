@@ -391,7 +391,7 @@ static void coll_note_lent(struct rondo_coll *coll) {
 }
 
 static uint64_t coll_endpoint_bytes(const struct rondo_coll *coll) {
-  uint64_t peers = coll->plan->send.count + coll->plan->recv.count;
+  uint64_t peers = rondo_plan_connector_count(coll->plan);
   return coll->block_count * peers * sizeof(struct rondo_endpoint);
 }
 
@@ -452,7 +452,7 @@ static void plan_fill(const struct rondo_coll *coll, uint32_t block, uint64_t pr
   fixed->first_pass = (uint8_t)plan->first_pass;
   fixed->send_peer_count = (uint16_t)plan->send.count;
   fixed->block = (uint8_t)block;
-  uint32_t peers = plan->send.count + plan->recv.count;
+  uint32_t peers = rondo_plan_connector_count(plan);
   uint64_t at = r->endpoints + (uint64_t)block * peers * sizeof(struct rondo_endpoint);
   fixed->send_table = at;
   fixed->recv_table = at + plan->send.count * sizeof(struct rondo_endpoint);

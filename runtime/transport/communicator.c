@@ -229,10 +229,11 @@ static int member_add(struct rondo_communicator *comm, uint32_t position) {
 int rondo_communicator_admit(struct rondo_communicator *comm, uint32_t position,
                              const struct rondo_plan *plan) {
   int status = member_add(comm, position);
-  for (uint32_t i = 0; plan && i < plan->send.count && status == RONDO_SUCCESS; i++)
-    status = member_add(comm, rondo_plan_peer(plan, &plan->send, i));
-  for (uint32_t i = 0; plan && i < plan->recv.count && status == RONDO_SUCCESS; i++)
-    status = member_add(comm, rondo_plan_peer(plan, &plan->recv, i));
+  uint32_t count = plan ? rondo_plan_connector_count(plan) : 0;
+  for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++) {
+    const struct rondo_plan_connector at = rondo_plan_connector_at(plan, position, i);
+    status = member_add(comm, at.from == position ? at.to : at.from);
+  }
   return status;
 }
 
@@ -514,10 +515,10 @@ int rondo_communicator_connect(struct rondo_communicator *comm, const struct ron
                                uint32_t position, struct rondo_pool_want *want) {
   const uint32_t before = comm->link_count;
   int status = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < plan->send.count && status == RONDO_SUCCESS; i++)
-    status = communicator_make_link(comm, position, rondo_plan_peer(plan, &plan->send, i), want);
-  for (uint32_t i = 0; i < plan->recv.count && status == RONDO_SUCCESS; i++)
-    status = communicator_make_link(comm, rondo_plan_peer(plan, &plan->recv, i), position, want);
+  for (uint32_t i = 0; i < rondo_plan_connector_count(plan) && status == RONDO_SUCCESS; i++) {
+    const struct rondo_plan_connector at = rondo_plan_connector_at(plan, position, i);
+    status = communicator_make_link(comm, at.from, at.to, want);
+  }
   while (status != RONDO_SUCCESS && comm->link_count > before)
     communicator_drop_last_link(comm);
   return status;
@@ -531,10 +532,10 @@ static bool link_is_ready(const struct rondo_communicator *comm, uint32_t from, 
 bool rondo_communicator_is_ready(const struct rondo_communicator *comm,
                                  const struct rondo_plan *plan, uint32_t position) {
   bool ready = true;
-  for (uint32_t i = 0; i < plan->send.count && ready; i++)
-    ready = link_is_ready(comm, position, rondo_plan_peer(plan, &plan->send, i));
-  for (uint32_t i = 0; i < plan->recv.count && ready; i++)
-    ready = link_is_ready(comm, rondo_plan_peer(plan, &plan->recv, i), position);
+  for (uint32_t i = 0; i < rondo_plan_connector_count(plan) && ready; i++) {
+    const struct rondo_plan_connector at = rondo_plan_connector_at(plan, position, i);
+    ready = link_is_ready(comm, at.from, at.to);
+  }
   return ready;
 }
 

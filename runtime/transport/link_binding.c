@@ -186,14 +186,10 @@ struct member {
   struct rondo_gate_write *next; // the next gate write of the present block
 };
 
-// The link of the member with one of its plan's peers: first the send peers, then the recv peers.
+// The link of a connector of the member's plan.
 static const struct rondo_link *member_link(const struct member *m, uint32_t index) {
-  uint32_t sends = m->is.plan->send.count;
-  if (index < sends)
-    return rondo_communicator_link(m->comm, m->is.position,
-                                   rondo_plan_peer(m->is.plan, &m->is.plan->send, index));
-  return rondo_communicator_link(
-      m->comm, rondo_plan_peer(m->is.plan, &m->is.plan->recv, index - sends), m->is.position);
+  const struct rondo_plan_connector at = rondo_plan_connector_at(m->is.plan, m->is.position, index);
+  return rondo_communicator_link(m->comm, at.from, at.to);
 }
 
 // Writes words to `to`, or lets the block write them.
@@ -233,7 +229,7 @@ static void block_write_mapping(struct member *m, const struct rondo_link *link,
 
 static void block_write_endpoints(struct member *m, uint32_t block) {
   const struct rondo_place place = {.device = m->is.daemon->device, .kind = RONDO_MEMORY_DEVICE};
-  uint32_t peers = m->is.plan->send.count + m->is.plan->recv.count;
+  uint32_t peers = rondo_plan_connector_count(m->is.plan);
   struct rondo_endpoint *table = (struct rondo_endpoint *)(uintptr_t)m->is.endpoints;
   for (uint32_t i = 0; i < peers; i++) {
     const struct rondo_link *link = member_link(m, i);
@@ -267,7 +263,7 @@ static void link_write_ready(const struct member *m, const struct rondo_link *li
 
 static void block_write_ready(const struct member *m, uint32_t block) {
   uint32_t sends = m->is.plan->send.count;
-  for (uint32_t i = 0; i < sends + m->is.plan->recv.count; i++) {
+  for (uint32_t i = 0; i < rondo_plan_connector_count(m->is.plan); i++) {
     const struct rondo_link *link = member_link(m, i);
     if (!link->is_proxied)
       link_write_ready(m, link, i < sends, block);
