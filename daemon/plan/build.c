@@ -200,7 +200,7 @@ static struct rondo_plan_peers others_downwards(uint32_t rank, uint32_t n) {
   return walk_from(ring_before(rank, 1, n), n - 1, n - 1, n);
 }
 
-// All-to-all and direct all-gather, in the order of the pairwise exchange: step i sends to r + i
+// All-to-all and direct all-gathers, in the order of the pairwise exchange: step i sends to r + i
 // and receives from r - i. All sends come first: with references they cost nothing, and the peers
 // read while this rank copies.
 static void pairwise_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
@@ -502,6 +502,8 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
     [RONDO_ALGORITHM_ONE_SHOT] = {[RONDO_ALL_REDUCE] = one_shot_build},
     [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = {[RONDO_ALL_REDUCE] = one_shot_build},
     [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = {[RONDO_ALL_REDUCE] = two_shot_build},
+    [RONDO_ALGORITHM_DIRECT_PACKETS] = {[RONDO_ALL_GATHER] = pairwise_build,
+                                        [RONDO_REDUCE_SCATTER] = direct_reduce_scatter_build},
     [RONDO_ALGORITHM_DOUBLE_TREE] = {[RONDO_ALL_REDUCE] = rondo_plan_double_tree_build,
                                      [RONDO_REDUCE] = rondo_plan_double_tree_build,
                                      [RONDO_BROADCAST] = rondo_plan_double_tree_build},
@@ -515,17 +517,21 @@ static bool is_two_shot(int algorithm) {
   return algorithm == RONDO_ALGORITHM_TWO_SHOT || algorithm == RONDO_ALGORITHM_TWO_SHOT_PACKETS;
 }
 
+static bool is_direct(int algorithm) {
+  return algorithm == RONDO_ALGORITHM_DIRECT || algorithm == RONDO_ALGORITHM_DIRECT_PACKETS;
+}
+
 bool rondo_plan_has_packets(int algorithm) {
   return algorithm == RONDO_ALGORITHM_ONE_SHOT_PACKETS ||
-         algorithm == RONDO_ALGORITHM_TWO_SHOT_PACKETS;
+         algorithm == RONDO_ALGORITHM_TWO_SHOT_PACKETS ||
+         algorithm == RONDO_ALGORITHM_DIRECT_PACKETS;
 }
 
 bool rondo_plan_exists(int kind, int algorithm, uint32_t nranks) {
   if (kind < 0 || kind >= RONDO_KIND_COUNT || algorithm < 0 || algorithm >= RONDO_ALGORITHM_COUNT)
     return false;
-  bool is_direct =
-      algorithm == RONDO_ALGORITHM_DIRECT || is_one_shot(algorithm) || is_two_shot(algorithm);
-  return builders[algorithm][kind] && !(is_direct && nranks > RONDO_PLAN_DIRECT_MOST_RANKS);
+  bool has_all_pairs = is_direct(algorithm) || is_one_shot(algorithm) || is_two_shot(algorithm);
+  return builders[algorithm][kind] && !(has_all_pairs && nranks > RONDO_PLAN_DIRECT_MOST_RANKS);
 }
 
 const char *rondo_plan_algorithm_name(int algorithm) {
@@ -546,7 +552,8 @@ const char *rondo_plan_algorithm_name(int algorithm) {
       [RONDO_ALGORITHM_ONE_SHOT] = "one-shot",
       [RONDO_ALGORITHM_DOUBLE_TREE] = "double-tree",
       [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = "one-shot-packets",
-      [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = "two-shot-packets"};
+      [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = "two-shot-packets",
+      [RONDO_ALGORITHM_DIRECT_PACKETS] = "direct-packets"};
   return algorithm >= 0 && algorithm < RONDO_ALGORITHM_COUNT ? names[algorithm] : "unknown";
 }
 
@@ -656,6 +663,6 @@ uint32_t rondo_plan_slots(int kind, int algorithm, uint32_t nranks) {
 
 bool rondo_plan_is_by_value(int kind, int algorithm) {
   return algorithm == RONDO_ALGORITHM_DOUBLING || is_one_shot(algorithm) ||
-         algorithm == RONDO_ALGORITHM_TWO_SHOT_PACKETS ||
+         rondo_plan_has_packets(algorithm) ||
          (kind == RONDO_ALL_REDUCE && rondo_plan_doubles_between(algorithm));
 }

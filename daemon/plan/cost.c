@@ -179,7 +179,8 @@ static form_filler *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_ONE_SHOT] = one_shot_form,
     [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_form,
     [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = one_shot_form,
-    [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = two_shot_form};
+    [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = two_shot_form,
+    [RONDO_ALGORITHM_DIRECT_PACKETS] = direct_form};
 
 uint64_t rondo_cost_message_bytes(const struct rondo_cost_query *q) {
   return q->quantisation ? rondo_quantised_bytes(q->bytes / sizeof(float)) : q->bytes;

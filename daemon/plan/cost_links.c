@@ -410,6 +410,7 @@ static links_form *const forms[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_DOUBLE_TREE] = double_tree_ns,
     [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = one_shot_ns,
     [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = two_shot_ns,
+    [RONDO_ALGORITHM_DIRECT_PACKETS] = direct_ns,
 };
 
 static uint32_t chunks_of(const struct rondo_cost_query *q, int algorithm) {

@@ -129,9 +129,11 @@ enum rondo_algorithm {
   RONDO_ALGORITHM_DOUBLE_TREE = 14,
   // One-shot and two-shot whose messages are packets: a GPU needs no fence for them.
   RONDO_ALGORITHM_ONE_SHOT_PACKETS = 15,
-  RONDO_ALGORITHM_TWO_SHOT_PACKETS = 16
+  RONDO_ALGORITHM_TWO_SHOT_PACKETS = 16,
+  // Direct all-gather and reduce-scatter whose messages are packets.
+  RONDO_ALGORITHM_DIRECT_PACKETS = 17
 };
-#define RONDO_ALGORITHM_COUNT 17
+#define RONDO_ALGORITHM_COUNT 18
 
 // The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
 // every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.

@@ -255,12 +255,16 @@ void explore_program_hasten_cuts(struct explore_program *p) {
   p->cuts = 3;
 }
 
-// All are all-reduces of packets, and all connectors have memory for them.
+// All have packets: all-reduces, or all-gathers and reduce-scatters. All connectors have memory for
+// them.
 void explore_program_hasten_packets(struct explore_program *p) {
   struct random r = {random_mix(p->seed + 1919)};
   const int algorithm =
       random_chance(&r, 50) ? RONDO_ALGORITHM_ONE_SHOT_PACKETS : RONDO_ALGORITHM_TWO_SHOT_PACKETS;
+  const bool is_direct = random_chance(&r, 40);
   p->manual.shape.algorithms[RONDO_ALL_REDUCE] = (uint8_t)(algorithm + 1);
+  p->manual.shape.algorithms[RONDO_ALL_GATHER] = RONDO_ALGORITHM_DIRECT_PACKETS + 1;
+  p->manual.shape.algorithms[RONDO_REDUCE_SCATTER] = RONDO_ALGORITHM_DIRECT_PACKETS + 1;
   p->manual.shape.payload_limit = 0;
   p->point_percent = 20;
   for (uint32_t c = 0; c < p->coll_count; c++)
@@ -269,6 +273,10 @@ void explore_program_hasten_packets(struct explore_program *p) {
       d->kind = RONDO_ALL_REDUCE;
       d->redop = d->redop == RONDO_AVG ? RONDO_SUM : d->redop; // as in draw_operation
       d->quantisation = 0;
+      if (is_direct)
+        d->kind = random_chance(&r, 50) ? RONDO_ALL_GATHER : RONDO_REDUCE_SCATTER;
+      if (d->kind == RONDO_ALL_GATHER)
+        d->redop = RONDO_SUM;
     }
 }
 

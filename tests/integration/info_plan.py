@@ -128,6 +128,7 @@ def check_algorithms():
             "ring", "tree", "direct", "doubling", "binomial", "halving",
             "two-shot", "one-shot", "double-tree", "one-shot-packets",
             "two-shot-packets")), ("all_gather", "bruck"),
+            ("all_gather", "direct-packets"), ("reduce_scatter", "direct-packets"),
             ("all_to_all", "bruck"), ("reduce_scatter", "halving"), ("broadcast", "double-tree"),
             ("reduce", "double-tree"), ("reduce", "binomial"), ("gather", "binomial"),
             ("scatter", "binomial")):

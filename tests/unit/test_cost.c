@@ -561,6 +561,31 @@ static void gpus_choose_packets_for_small_sizes(void **state) {
     assert_true(rondo_cost_is_candidate(&q, two) == (q.link == RONDO_COST_NVLINK));
 }
 
+// So do small all-gathers and reduce-scatters, in one hop. On the host they never do.
+static void gpus_choose_packets_for_small_parts(void **state) {
+  (void)state;
+  const int kinds[] = {RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER};
+  const int packets = RONDO_ALGORITHM_DIRECT_PACKETS;
+  for (int k = 0; k < 2; k++) {
+    struct rondo_cost_query q = {.kind = kinds[k], .link = RONDO_COST_NVLINK, .machines = 1};
+    q.cores = UINT32_MAX;
+    for (q.nranks = 2; q.nranks <= 8; q.nranks *= 2) {
+      q.machine_ranks = q.nranks;
+      for (q.bytes = 8; q.bytes <= 32768; q.bytes *= 2)
+        assert_int_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, packets);
+      q.bytes = UINT64_C(1) << 27;
+      assert_int_not_equal(rondo_cost_choose(&rondo_cost_defaults, &q).algorithm, packets);
+    }
+    q.nranks = q.machine_ranks = 8;
+    q.bytes = 8;
+    for (q.link = 0; q.link < RONDO_COST_LINKS; q.link++)
+      assert_true(rondo_cost_is_candidate(&q, packets) == (q.link == RONDO_COST_NVLINK));
+    q.link = RONDO_COST_NVLINK;
+    q.machines = 2;
+    assert_false(rondo_cost_is_candidate(&q, packets));
+  }
+}
+
 // A connector for each pair of many ranks is only made if it is asked for, or if there is no other
 // way.
 static void many_connectors_are_no_candidate(void **state) {
@@ -721,6 +746,7 @@ int main(void) {
       cmocka_unit_test(chains_are_short_where_each_rank_has_a_core),
       cmocka_unit_test(many_connectors_are_no_candidate),
       cmocka_unit_test(gpus_choose_packets_for_small_sizes),
+      cmocka_unit_test(gpus_choose_packets_for_small_parts),
       cmocka_unit_test(scratch_is_for_small_sizes),
       cmocka_unit_test_setup_teardown(a_file_is_read_as_it_was_written, texts_make, texts_free),
       cmocka_unit_test_setup_teardown(the_digest_tells_files_apart, texts_make, texts_free),

@@ -347,6 +347,12 @@ static void refuses_packets_where_they_cannot_be(void **state) {
   what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT, 3);
   plans[2].ops[0].primitive |= RONDO_PRIM_PACKETS;
   assert_refused(what, "takes a message of packets");
+  what = good(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT_PACKETS, 3);
+  plans[1].ops[2].primitive &= (uint16_t)~RONDO_PRIM_PACKETS;
+  assert_refused(what, "rank 1, op 2, chunk 0: takes a message of packets");
+  what = good(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_DIRECT_PACKETS, 3);
+  plans[2].by_value = 0;
+  assert_refused(what, "rank 2, op 0: has packets, and may send references");
   what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT_PACKETS, 3);
   plans[2].ops[0].primitive |= C;
   assert_refused(what, "rank 2, op 0: has packets, and sends what it copies, or receives what it");
@@ -963,7 +969,7 @@ static bool op_change(struct rondo_plan_op *op, uint32_t n, int change) {
 
 // An op that uses one buffer, which holds one chunk: its number means nothing.
 static bool op_has_base_alone(const struct rondo_plan_op *op) {
-  int primitive = op->primitive & ~F;
+  int primitive = op->primitive & ~(F | RONDO_PRIM_PACKETS);
   return primitive == (S | IN) || primitive == (R | C | OUT) ||
          primitive == (R | ADD | C | OUT | RESULT);
 }

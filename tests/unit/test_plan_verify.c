@@ -151,6 +151,12 @@ static void all_reduces_of_packets_are_proved(void **state) {
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT_PACKETS);
 }
 
+static void direct_plans_of_packets_are_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT_PACKETS);
+  rootless_prove(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_DIRECT_PACKETS);
+}
+
 static void double_tree_all_reduce_is_proved(void **state) {
   (void)state;
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DOUBLE_TREE);
@@ -827,13 +833,16 @@ static void one_slot_fewer_than_the_least_is_refused(void **state) {
       assert_non_null(strstr(report.message, "deadlock: waits for room"));
     }
   }
-  for (int algorithm = RONDO_ALGORITHM_ONE_SHOT_PACKETS;
-       algorithm <= RONDO_ALGORITHM_TWO_SHOT_PACKETS; algorithm++)
+  const int packets[][2] = {{RONDO_ALL_REDUCE, RONDO_ALGORITHM_ONE_SHOT_PACKETS},
+                            {RONDO_ALL_REDUCE, RONDO_ALGORITHM_TWO_SHOT_PACKETS},
+                            {RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT_PACKETS},
+                            {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_DIRECT_PACKETS}};
+  for (size_t i = 0; i < sizeof packets / sizeof *packets; i++)
     for (uint32_t n = 2; n <= THOROUGH_MAX; n++) {
-      assert_int_equal(rondo_plan_least_slots(RONDO_ALL_REDUCE, algorithm, n), 2);
-      plans_build(RONDO_ALL_REDUCE, algorithm, n, 0);
-      struct rondo_plan_verify_case what = {
-          RONDO_ALL_REDUCE, n, 0, 1, 2, 0, n % 3, plans, NULL, 0, NULL};
+      const int kind = packets[i][0], algorithm = packets[i][1];
+      assert_int_equal(rondo_plan_least_slots(kind, algorithm, n), 2);
+      plans_build(kind, algorithm, n, 0);
+      struct rondo_plan_verify_case what = {kind, n, 0, 1, 2, 0, n % 3, plans, NULL, 0, NULL};
       struct rondo_plan_verify_report report;
       assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
       assert_non_null(strstr(report.message, "writes over packets that rank"));
@@ -925,6 +934,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(two_shot_all_reduce_is_proved),
       cmocka_unit_test(one_shot_all_reduce_is_proved),
       cmocka_unit_test(all_reduces_of_packets_are_proved),
+      cmocka_unit_test(direct_plans_of_packets_are_proved),
       cmocka_unit_test(double_tree_all_reduce_is_proved),
       cmocka_unit_test(double_tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(double_tree_reduce_is_proved_for_every_root),

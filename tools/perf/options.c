@@ -127,8 +127,8 @@ static const struct rondo_kit_option option_table[] = {
      "Algorithm of the collective, if it has that one: ring, tree, direct, dissemination, "
      "doubling, "
      "binomial, halving, bruck, two-shot, one-shot, double-tree, chain+ring, binomial+ring, "
-     "chain+doubling, binomial+doubling, one-shot-packets or two-shot-packets (default: Rondo's "
-     "choice, or RONDO_ALGO)",
+     "chain+doubling, binomial+doubling, one-shot-packets, two-shot-packets or direct-packets "
+     "(default: Rondo's choice, or RONDO_ALGO)",
      .value = RONDO_KIT_TEXT, AT(algorithm)},
     {"quantise", 0, "none|int8|float8_e4m3",
      "What messages hold of an all_reduce of float by sum or avg (default none); elements count as "
