@@ -126,6 +126,21 @@ static void accesses_are_counted_by_place(void **state) {
   assert_memory_equal(c.bytes, bytes, sizeof bytes);
 }
 
+// Three loads of 16 and one of 8 bytes, of which a thread waits for the second one.
+static void loads_in_flight_are_counted(void **state) {
+  (void)state;
+  body_meter("ld.v4.u32 {%r1, %r2, %r3, %r4}, [%d0];\nld.v2.u64 {%d1, %d2}, [%d0+16];\n"
+             "add.s64 %d3, %d1, 1;\nld.v4.u32 {%r5, %r6, %r7, %r8}, [%d0+" AT_PEER "];\n"
+             "ld.u64 %d4, [%d0+32];\nadd.s64 %d4, %d4, %d3;\n",
+             2);
+  assert_int_equal(counts_of(0).in_flight, 2 * 32);
+  ptx_meter_begin(meter);
+  body_meter("mov.u32 %r1, fast;\nst.shared.u32 [%r1], %r0;\nld.shared.u32 %r2, [%r1];\n"
+             "ld.u64 %d1, [%d0];\nadd.s64 %d1, %d1, 1;\nld.u64 %d1, [%d0+8];\n",
+             1);
+  assert_int_equal(counts_of(0).in_flight, 8);
+}
+
 static void polls_in_vain_are_counted(void **state) {
   (void)state;
   // The sixth look finds what the thread itself has written.
@@ -257,6 +272,7 @@ int main(void) {
       METER_TEST(the_last_of_three_warps_counts_apart),
       METER_TEST(barriers_and_fences_are_counted),
       METER_TEST(accesses_are_counted_by_place),
+      METER_TEST(loads_in_flight_are_counted),
       METER_TEST(polls_in_vain_are_counted),
       METER_TEST(polls_of_a_queue_are_counted_apart),
       METER_TEST(a_look_after_news_is_no_poll_in_vain),

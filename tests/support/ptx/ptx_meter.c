@@ -51,6 +51,9 @@ struct warp_meter {
   enum ptx_at at[PTX_WARP];
   uint64_t news[PTX_WARP]; // barriers, and words that were found changed
   uint64_t *touched;       // instructions of this turn
+  // Bytes that a lane has loaded, and those of them that it has waited for: loads return in turn.
+  // `due`: of registers, as `registers`; what has been loaded with the load that writes it.
+  uint64_t loaded[PTX_WARP], arrived[PTX_WARP], *due;
 };
 
 struct ptx_block_meter {
@@ -131,7 +134,8 @@ int ptx_meter_attach(struct ptx_block *b) {
   for (uint32_t n = 0; m->warps && n < b->warp_count; n++) {
     m->warps[n].registers = calloc((size_t)block_slots(b) * PTX_WARP, sizeof(struct ptx_chain));
     m->warps[n].touched = calloc(1, touched_bytes);
-    if (!m->warps[n].registers || !m->warps[n].touched)
+    m->warps[n].due = calloc((size_t)block_slots(b) * PTX_WARP, sizeof(uint64_t));
+    if (!m->warps[n].registers || !m->warps[n].touched || !m->warps[n].due)
       return -1;
   }
   return m->warps && m->shared ? 0 : -1;
@@ -142,6 +146,7 @@ void ptx_meter_detach(struct ptx_block *b) {
   for (uint32_t n = 0; m && m->warps && n < b->warp_count; n++) {
     free(m->warps[n].registers);
     free(m->warps[n].touched);
+    free(m->warps[n].due);
   }
   if (m) {
     free(m->warps);
@@ -164,6 +169,7 @@ void ptx_meter_turn(struct ptx_warp *w) {
     memset(wm->registers, 0, (size_t)block_slots(b) * PTX_WARP * sizeof(struct ptx_chain));
     memset(wm->control, 0, sizeof wm->control);
     memset(wm->stored, 0, sizeof wm->stored);
+    memcpy(wm->arrived, wm->loaded, sizeof wm->arrived);
     wm->unfenced = 0;
     memset(&wm->counts, 0, sizeof wm->counts);
   }
@@ -174,6 +180,7 @@ static void counts_add(struct ptx_counts *to, const struct ptx_counts *from) {
   to->warp_instructions += from->warp_instructions;
   to->barriers += from->barriers;
   to->queue_polls += from->queue_polls;
+  to->in_flight = to->in_flight > from->in_flight ? to->in_flight : from->in_flight;
   for (uint32_t n = 0; n < 3; n++) {
     to->fences[n] += from->fences[n];
     to->releases[n] += from->releases[n];
@@ -414,6 +421,27 @@ static void lane_access(struct ptx_warp *w, const struct ptx_instr *i, uint32_t 
     lane_global(w, i, lane, d);
 }
 
+// What the lane loads is on its way until an instruction reads it.
+static void lane_flight(struct warp_meter *wm, const struct ptx_instr *i, uint32_t lane) {
+  const bool loads = instr_accesses(i) && i->run != ptx_run_store && wm->at[lane] != PTX_AT_SHARED;
+  for (uint32_t o = i->written; o < (uint32_t)i->written + i->read; o++)
+    if (!(i->r[o] & PTX_CONSTANT) && i->r[o] != PTX_NO_REGISTER) {
+      const uint64_t due = wm->due[i->r[o] / PTX_SLOT_BYTES * PTX_WARP + lane];
+      wm->arrived[lane] = due > wm->arrived[lane] ? due : wm->arrived[lane];
+    }
+  wm->loaded[lane] += loads ? instr_bytes(i) : 0;
+  for (uint32_t o = 0; o < i->written; o++)
+    if (i->r[o] != PTX_NO_REGISTER)
+      wm->due[i->r[o] / PTX_SLOT_BYTES * PTX_WARP + lane] = loads ? wm->loaded[lane] : 0;
+}
+
+static void warp_flight(struct warp_meter *wm) {
+  uint64_t bytes = 0;
+  for (uint32_t l = 0; l < PTX_WARP; l++)
+    bytes += wm->loaded[l] - wm->arrived[l];
+  wm->counts.in_flight = bytes > wm->counts.in_flight ? bytes : wm->counts.in_flight;
+}
+
 static bool instr_decides(const struct ptx_instr *i) {
   return i->run == ptx_run_branch || i->run == ptx_run_unless || i->run == ptx_run_barrier;
 }
@@ -439,5 +467,8 @@ void ptx_meter_after(struct ptx_warp *w, const struct ptx_instr *i) {
     if (instr_accesses(i))
       lane_access(w, i, l, &d);
     results_set(wm, i, l, &d);
+    lane_flight(wm, i, l);
   }
+  if (instr_accesses(i) && i->run == ptx_run_load)
+    warp_flight(wm);
 }

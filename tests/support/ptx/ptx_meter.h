@@ -40,6 +40,9 @@ struct ptx_counts {
   uint64_t polls[PTX_AT_COUNT];
   uint64_t queue_polls; // of these, at memory that ptx_meter_set_queue has named
   uint64_t barriers;    // that opened; counted for the first warp
+  // The most bytes that a warp had loaded, outside of shared memory, and not yet used: a thread
+  // goes on after a load until an instruction reads its result.
+  uint64_t in_flight;
   struct ptx_chain chain;
 };
 
