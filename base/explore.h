@@ -68,6 +68,7 @@ enum rondo_fault {
   RONDO_FAULT_PACKETS_UNNUMBERED, // the packets of a slot have the same mark in each lap
   RONDO_FAULT_PACKETS_HALF_READ,  // a packet is taken when only its first half is visible
   RONDO_FAULT_PACKETS_EARLY,      // packets are added up before all of their message have come
+  RONDO_FAULT_MOVES_UNFINISHED,   // a run ends while a device's movers still move its data
   RONDO_FAULT_OFFERS_UNCHECKED,   // connectors are bound though their rank has registered otherwise
   RONDO_FAULT_LENT_EARLY,         // memory for payload is taken back while a run is outstanding
   // Of a device's mirror (daemon/core/mirror_core.h).

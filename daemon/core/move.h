@@ -6,8 +6,8 @@
 // daemon/core/convert_core.h has the rules for NaN, zeros and saturation; there is no fused
 // multiply-add.
 //
-// No function waits, allocates or fails. Buffers have any alignment. `dst` may be equal to `local`
-// or to `incoming`, and otherwise overlaps neither.
+// No function waits for another rank, allocates or fails. Buffers have any alignment. `dst` may be
+// equal to `local` or to `incoming`, and otherwise overlaps neither.
 #ifndef RONDO_DAEMON_CORE_MOVE_H
 #define RONDO_DAEMON_CORE_MOVE_H
 
@@ -75,7 +75,11 @@ RONDO_DRIVER_FN void rondo_move_quantise(const struct rondo_reduction *r, int qu
 RONDO_DRIVER_FN void rondo_move_dequantise(int quantisation, void *dst, const void *packed,
                                            uint64_t count);
 
-// Messages of packets (queues/connector_core.h), whose elements are r->dtype.
+// Messages of packets (queues/connector_core.h), whose elements are r->dtype. On a device these two
+// may return before the data have been moved. Later moves come after them, in the order of calls.
+
+// Returns when what was called before has been moved: to be called before anyone is told so.
+RONDO_DRIVER_FN void rondo_move_finish(void);
 
 // Writes scaled(local[i]) as packets.
 RONDO_DRIVER_FN void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to,

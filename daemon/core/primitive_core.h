@@ -377,6 +377,8 @@ RONDO_FN int rondo_primitive_attempt_packets(struct rondo_task_context *c, uint6
   RONDO_POINT("primitive.packets");
   if (primitive & RONDO_PRIM_SEND) {
     rondo_move_pack(&r, rondo_connector_packets(v.send), v.local, v.count);
+    if (v.send->flag || v.send->ready)
+      rondo_move_finish(); // these say that the packets are there
     rondo_connector_publish_packets(v.send);
   } else {
     const void *local = primitive & RONDO_PRIM_REDUCE ? v.local : NULL;

@@ -60,7 +60,8 @@ enum rondo_mover_kind {
   RONDO_MOVER_PACK = 7,       // scaled elements of `local` to the packets at `dst`
   // `incoming`, packets, with elements of `local`, if the op reduces, else alone. Not before
   // rondo_mover_look has found all packets of all movers.
-  RONDO_MOVER_UNPACK = 8
+  RONDO_MOVER_UNPACK = 8,
+  RONDO_MOVER_NONE = 9 // nothing: the command before is carried out
 };
 
 struct rondo_mover_command {
@@ -594,7 +595,7 @@ RONDO_FN void rondo_mover_state(struct rondo_threads t, const struct rondo_mover
     ((uint32_t *)(uintptr_t)m->dst)[i] = ((const uint32_t *)(uintptr_t)m->local)[i];
 }
 
-// What every mover does for a command. Not for RONDO_MOVER_END.
+// What every mover does for a command. Not for RONDO_MOVER_END and RONDO_MOVER_NONE.
 RONDO_FN void rondo_mover_run(struct rondo_threads t, const struct rondo_mover_command *m) {
   if (m->kind == RONDO_MOVER_COPY)
     rondo_mover_copy(t, m);

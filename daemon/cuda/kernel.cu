@@ -4,8 +4,9 @@
 // return at once. So do those of the last warp, whose first lane keeps the mirror while the block
 // is resident (daemon/core/mirror_core.h). The other warps move data: they wait at a hardware
 // barrier until the deciding thread has put a command into shared memory, carry it out together,
-// and wait at the barrier again. Every step of the deciding thread is bounded, and the last command
-// ends the movers.
+// and wait at the barrier again. There are two places for commands in turn, so one barrier between
+// two commands says both that the first has been carried out and that the second is there. Every
+// step of the deciding thread is bounded, and the last command ends the movers.
 #include "daemon/cuda/cuda_launch_core.h"
 
 #include "daemon/cuda/cuda_move_core.h"
@@ -18,7 +19,6 @@
 #define WARP 32u
 #define COMMAND_BARRIER 1
 #define MIRROR_BARRIER 2
-#define PACKETS_BARRIER 3
 #define PACKETS_LOOKS 8u // of a mover, for a command
 
 // ------------------------------------------------------------ what movers need ---
@@ -128,7 +128,12 @@ RONDO_DRIVER_FN void rondo_context_save(struct rondo_task_context *buffer,
 
 // ------------------------------------------------------------------ commands ---
 
-static __shared__ struct rondo_mover_command command;
+// Command i is in place i % 2. The deciding thread writes command i + 2 there after the barrier of
+// command i + 1, and a mover comes to that barrier when it has carried out command i.
+static __shared__ struct rondo_mover_command commands[2];
+static __shared__ uint32_t packets_missing[2]; // 1: a mover has not found all packets of its part
+// Of the deciding thread: the place of the next command; 1: the last one may not be carried out.
+static __shared__ uint32_t command_place, command_is_out;
 
 // A barrier of the deciding thread and all movers. Not aligned: only one lane of the first warp is
 // left.
@@ -137,18 +142,39 @@ static __device__ __forceinline__ void movers_meet(void) {
                : "memory");
 }
 
-// Lets the movers carry out a command. The barriers order it with the deciding thread's accesses
-// before and after.
-static __device__ __forceinline__ void movers_run_command(void) {
+// Lets the movers carry out a command, when they have carried out the one before. Returns its
+// place. The barrier orders the command after the deciding thread's accesses before, and after what
+// the movers did for the command before.
+static __device__ __forceinline__ uint32_t
+movers_begin_command(const struct rondo_mover_command *m) {
+  const uint32_t place = command_place;
+  commands[place] = *m;
+  packets_missing[place] = 0;
   movers_meet();
-  movers_meet();
+  command_place = place ^ 1;
+  command_is_out = 1;
+  return place;
+}
+
+RONDO_DRIVER_FN void rondo_move_finish(void) {
+  if (command_is_out) {
+    commands[command_place].kind = RONDO_MOVER_NONE;
+    movers_meet(); // barrier: all is carried out
+    command_place ^= 1;
+    command_is_out = 0;
+  }
+}
+
+static __device__ __forceinline__ void movers_run_command(const struct rondo_mover_command *m) {
+  (void)movers_begin_command(m);
+  rondo_move_finish();
 }
 
 static __device__ __forceinline__ void movers_copy(uint64_t dst, const void *src, uint64_t bytes,
                                                    uint32_t kind) {
-  command = rondo_mover_command_copy((const void *)dst, src, bytes);
-  command.kind = kind;
-  movers_run_command();
+  struct rondo_mover_command m = rondo_mover_command_copy((const void *)dst, src, bytes);
+  m.kind = kind;
+  movers_run_command(&m);
 }
 
 RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes) {
@@ -156,13 +182,13 @@ RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, u
   if (bytes == 0)
     return;
   if (dst != src) {
-    command = rondo_mover_command_copy(dst, src, bytes);
-    command.kind = kind;
+    struct rondo_mover_command m = rondo_mover_command_copy(dst, src, bytes);
+    m.kind = kind;
     if (rondo_mover_is_congruent((uint64_t)dst, (uint64_t)second)) {
-      command.second = (uint64_t)second;
+      m.second = (uint64_t)second;
       second = NULL;
     }
-    movers_run_command();
+    movers_run_command(&m);
   }
   if (second)
     movers_copy((uint64_t)second, dst, bytes, kind);
@@ -175,10 +201,9 @@ RONDO_DRIVER_FN void rondo_move_copy_cold(void *dst, const void *src, uint64_t b
 // One pass writes both destinations if they have the same alignment.
 static __device__ __forceinline__ void movers_reduce(struct rondo_mover_command m, void *second) {
   int together = rondo_mover_is_congruent(m.dst, (uint64_t)second);
-  command = m;
   if (together)
-    command.second = (uint64_t)second;
-  movers_run_command();
+    m.second = (uint64_t)second;
+  movers_run_command(&m);
   if (second && !together)
     movers_copy((uint64_t)second, (const void *)m.dst, m.count * rondo_element_bytes(m.op.dtype),
                 RONDO_MOVER_COPY);
@@ -202,57 +227,58 @@ RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst
 RONDO_DRIVER_FN void rondo_move_quantise(const struct rondo_reduction *r, int quantisation,
                                          void *packed, void *dst, const void *local,
                                          const void *incoming, uint64_t count) {
-  if (count) {
-    command = rondo_mover_command_quantise(r, quantisation, packed, dst, local, incoming, count);
-    movers_run_command();
-  }
+  const struct rondo_mover_command m =
+      rondo_mover_command_quantise(r, quantisation, packed, dst, local, incoming, count);
+  if (count)
+    movers_run_command(&m);
 }
 
 RONDO_DRIVER_FN void rondo_move_dequantise(int quantisation, void *dst, const void *packed,
                                            uint64_t count) {
-  if (count) {
-    command = rondo_mover_command_dequantise(quantisation, dst, packed, count);
-    movers_run_command();
-  }
+  const struct rondo_mover_command m =
+      rondo_mover_command_dequantise(quantisation, dst, packed, count);
+  if (count)
+    movers_run_command(&m);
 }
-
-static __shared__ uint32_t packets_missing; // 1: a mover has not found all packets of its part
 
 RONDO_DRIVER_FN void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to,
                                      const void *local, uint64_t count) {
-  command = rondo_mover_command_pack(r, to, local, count);
-  movers_run_command();
+  const struct rondo_mover_command m = rondo_mover_command_pack(r, to, local, count);
+  (void)movers_begin_command(&m);
 }
 
 RONDO_DRIVER_FN bool rondo_move_unpack(const struct rondo_reduction *r, void *dst,
                                        struct rondo_packets from, const void *local, uint64_t count,
                                        int final) {
-  command = rondo_mover_command_unpack(r, dst, from, local, count, final);
-  rondo_store_relaxed_u32(&packets_missing, 0);
-  movers_run_command();
-  return !rondo_load_relaxed_u32(&packets_missing);
+  const struct rondo_mover_command m =
+      rondo_mover_command_unpack(r, dst, from, local, count, final);
+  const uint32_t place = movers_begin_command(&m);
+  movers_meet(); // barrier: it is known what they saw
+  return !rondo_load_relaxed_u32(&packets_missing[place]);
 }
 
-// Looks at the packets of the command. Returns true if all movers have found theirs: no mover takes
-// any before, because the command is repeated as a whole if some have not come.
-static __device__ __forceinline__ bool movers_look(const struct rondo_mover_command *m) {
-  if (!rondo_mover_look(rondo_threads_self(), m, PACKETS_LOOKS))
-    rondo_store_relaxed_u32(&packets_missing, 1);
-  else if (RONDO_FAULT(PACKETS_EARLY))
-    return true;
-  asm volatile("barrier.cta.sync %0, %1;" ::"n"(PACKETS_BARRIER), "r"(blockDim.x - 2 * WARP)
-               : "memory");
-  return !rondo_load_relaxed_u32(&packets_missing);
+// Looks at the packets of the command in `place`. Returns true if all movers have found theirs: no
+// mover takes any before, because the command is repeated as a whole if some have not come.
+static __device__ __forceinline__ bool movers_look(const struct rondo_mover_command *m,
+                                                   uint32_t place) {
+  const bool have_come = rondo_mover_look(rondo_threads_self(), m, PACKETS_LOOKS);
+  if (!have_come)
+    rondo_store_relaxed_u32(&packets_missing[place], 1);
+  movers_meet(); // barrier: all have looked
+  return RONDO_FAULT(PACKETS_EARLY) ? have_come : !rondo_load_relaxed_u32(&packets_missing[place]);
 }
 
 static __device__ __forceinline__ void mover_loop(void) {
-  movers_meet(); // barrier: first command
-  while (command.kind != RONDO_MOVER_END) {
-    const struct rondo_mover_command m = command;        // in registers: stores may not change it
-    if (m.kind != RONDO_MOVER_UNPACK || movers_look(&m)) // barrier: all have looked
-      rondo_mover_run(rondo_threads_self(), &m);
-    movers_meet(); // barrier: carried out
+  for (uint32_t place = 0;; place ^= 1) {
     movers_meet(); // barrier: next command
+    const uint32_t kind = commands[place].kind;
+    if (kind == RONDO_MOVER_NONE)
+      continue;
+    if (kind == RONDO_MOVER_END)
+      return;
+    const struct rondo_mover_command m = commands[place]; // in registers: stores may not change it
+    if (m.kind != RONDO_MOVER_UNPACK || movers_look(&m, place))
+      rondo_mover_run(rondo_threads_self(), &m);
   }
 }
 
@@ -323,8 +349,9 @@ extern "C" __global__ void __launch_bounds__(RONDO_CUDA_MAX_THREADS, 1)
     mirror_loop(&launch);
   if (threadIdx.x != 0) // lane 0 decides
     return;
+  command_place = command_is_out = 0;
   (void)rondo_cuda_launch_try_block(&launch, blockIdx.x, fast);
-  command.kind = RONDO_MOVER_END;
+  commands[command_place].kind = RONDO_MOVER_END;
   movers_meet(); // barrier: last command
   mirror_over = 1;
   mirror_meet(); // barrier: last residency

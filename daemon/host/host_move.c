@@ -294,6 +294,8 @@ void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to, c
   environment_leave(environment);
 }
 
+void rondo_move_finish(void) {} // nothing is left to be moved when a call returns
+
 static bool packets_have_come(const struct rondo_packets *from, uint64_t bytes) {
   const uint64_t *halves = (const uint64_t *)(uintptr_t)from->at;
   const uint64_t count = rondo_packets_bytes(bytes) / sizeof *halves;

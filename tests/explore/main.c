@@ -82,6 +82,7 @@ static const char *const faults[] = {
     "packets_unnumbered",
     "packets_half_read",
     "packets_early",
+    "moves_unfinished",
     "offers_unchecked",
     "lent_early",
     // Of a mirror, which only devices have: ptx.mutation_*.

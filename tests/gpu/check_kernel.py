@@ -110,8 +110,8 @@ def rule_no_fused_multiply_add(_, ptx):
 
 def rule_barrier_counts_its_threads(_, ptx):
     barriers = re.findall(r"\bbar(?:rier)?\.[^;]*;", ptx)
-    # With the movers, with the mirror's warp, and of the movers alone.
-    good = r"barrier\.cta\.sync (?:1, %r\d+|2, 64|3, %r\d+);"
+    # With the movers, and with the mirror's warp.
+    good = r"barrier\.cta\.sync (?:1, %r\d+|2, 64);"
     return bool(barriers) and all(re.match(good, b) for b in barriers)
 
 

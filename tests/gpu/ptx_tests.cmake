@@ -41,7 +41,7 @@ endif()
 # Scripted runs: the program, the stand-in and the kernels in an order that a seed chooses. One of
 # the first seeds must notice each fault that is planted into the kernel. Those tests have the label
 # explore, so that scripts/check runs them in one preset: it takes minutes, and the text of the
-# kernel is the same in each. One is noticed by one seed in a hundred: a soak test.
+# kernel is the same in each.
 if(TARGET test_cuda_seeds)
   function(gpu_ptx_seeds_test name labels ptx)
     add_test(NAME ptx.${name} COMMAND test_cuda_seeds --ptx=${ptx} ${ARGN}
@@ -62,13 +62,8 @@ if(TARGET test_cuda_seeds)
     else()
       set(ptx ${daemon_lines})
     endif()
-    set(label explore)
-    if(mutation STREQUAL "barrier_looked_missing")
-      set(label soak)
-    endif()
-    gpu_ptx_seeds_test(mutation_${mutation} ${label} ${ptx} --mutation=${mutation})
+    gpu_ptx_seeds_test(mutation_${mutation} explore ${ptx} --mutation=${mutation})
   endforeach()
-  set_tests_properties(ptx.mutation_barrier_looked_missing PROPERTIES TIMEOUT 3600)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
                                          ${PROJECT_SOURCE_DIR}/tests/integration/ptx_mutations.h)
 endif()
@@ -93,6 +88,10 @@ gpu_ptx_test(gpu_trees integration "ptx=1" $<TARGET_FILE:gpu_tests> matrix kinds
 set(trees "all_reduce=double-tree,reduce=double-tree,broadcast=double-tree")
 set_property(TEST ptx.gpu_trees APPEND PROPERTY ENVIRONMENT
              "RONDO_ALGO=${trees},gather=binomial,scatter=binomial")
+gpu_ptx_test(gpu_packets integration "devices=2,ptx=1" $<TARGET_FILE:gpu_tests> bits kinds devices)
+set(packets "all_reduce=two-shot-packets,all_gather=direct-packets")
+set_property(TEST ptx.gpu_packets APPEND PROPERTY ENVIRONMENT
+             "RONDO_ALGO=${packets},reduce_scatter=direct-packets")
 gpu_ptx_test(gpu_programs integration "ptx=1" $<TARGET_FILE:gpu_tests> half_done disordered
              synchronised calls abort restarts)
 gpu_ptx_test(gpu_streams integration "ptx=1" $<TARGET_FILE:gpu_tests> streams graphs)

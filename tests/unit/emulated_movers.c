@@ -122,6 +122,8 @@ void rondo_move_dequantise(int quantisation, void *dst, const void *packed, uint
   issue(&m);
 }
 
+void rondo_move_finish(void) {}
+
 void rondo_move_pack(const struct rondo_reduction *r, struct rondo_packets to, const void *local,
                      uint64_t count) {
   const struct rondo_mover_command m = rondo_mover_command_pack(r, to, local, count);
