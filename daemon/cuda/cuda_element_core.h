@@ -20,10 +20,12 @@ struct rondo_mover_op {
   uint8_t reserved[6];
 };
 
-// Provided by the driver: the conversions that processors have instructions for.
+// Provided by the driver: the conversions that processors have instructions for, and the sum of two
+// floats, by their codes.
 RONDO_FN float rondo_mover_widen_float16(uint16_t code);
 RONDO_FN uint16_t rondo_mover_narrow_float16(float value);
 RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value);
+RONDO_FN uint32_t rondo_mover_add_float32(uint32_t n, uint32_t l);
 
 // Elements are passed as their codes, in the low bits.
 
@@ -54,16 +56,16 @@ RONDO_ELEMENT_INTEGERS(u32, uint32_t, uint32_t, int64_t, double)
 RONDO_ELEMENT_INTEGERS(i64, int64_t, uint64_t, int64_t, int64_t)
 RONDO_ELEMENT_INTEGERS(u64, uint64_t, uint64_t, uint64_t, uint64_t)
 
-// `of` makes a T from a code, `to` a code from a T, with the one NaN.
-#define RONDO_ELEMENT_FLOATS(tag, T, of, to, factor_of)                                            \
+// `of` makes a T from a code, `to` a code from a T, with the one NaN; `sum` adds two codes.
+#define RONDO_ELEMENT_FLOATS(tag, T, of, to, factor_of, sum)                                       \
   RONDO_FN uint64_t rondo_element_scale_##tag(uint64_t l, uint64_t factor) {                       \
     return to(of(l) * factor_of(factor));                                                          \
   }                                                                                                \
   RONDO_FN uint64_t rondo_element_reduce_##tag(uint32_t base, uint64_t n, uint64_t l) {            \
+    if (base == RONDO_REDUCE_SUM)                                                                  \
+      return sum(of, to, n, l);                                                                    \
     const T ns = of(n);                                                                            \
     const T ls = of(l);                                                                            \
-    if (base == RONDO_REDUCE_SUM)                                                                  \
-      return to(ns + ls);                                                                          \
     if (base == RONDO_REDUCE_PROD)                                                                 \
       return to(ns * ls);                                                                          \
     return to(base == RONDO_REDUCE_MAX ? rondo_##T##_max(ns, ls) : rondo_##T##_min(ns, ls));       \
@@ -81,13 +83,20 @@ RONDO_ELEMENT_INTEGERS(u64, uint64_t, uint64_t, uint64_t, uint64_t)
 #define RONDO_OF_BF16(code) rondo_float_of_bfloat16((uint16_t)(code))
 #define RONDO_OF_E4M3(code) rondo_float_of_float8_e4m3((uint8_t)(code))
 #define RONDO_OF_E5M2(code) rondo_float_of_float8_e5m2((uint8_t)(code))
+#define RONDO_SUM_OF(of, to, n, l) to(of(n) + of(l))
+#define RONDO_SUM_F32(of, to, n, l) rondo_mover_add_float32((uint32_t)(n), (uint32_t)(l))
 
-RONDO_ELEMENT_FLOATS(f16, float, RONDO_OF_F16, rondo_mover_narrow_float16, RONDO_FACTOR_FLOAT)
-RONDO_ELEMENT_FLOATS(f32, float, RONDO_OF_F32, RONDO_TO_F32, RONDO_FACTOR_FLOAT)
-RONDO_ELEMENT_FLOATS(f64, double, rondo_double_of_bits, RONDO_TO_F64, rondo_double_of_bits)
-RONDO_ELEMENT_FLOATS(bf16, float, RONDO_OF_BF16, rondo_mover_narrow_bfloat16, RONDO_FACTOR_FLOAT)
-RONDO_ELEMENT_FLOATS(e4m3, float, RONDO_OF_E4M3, rondo_float8_e4m3_of_float, RONDO_FACTOR_FLOAT)
-RONDO_ELEMENT_FLOATS(e5m2, float, RONDO_OF_E5M2, rondo_float8_e5m2_of_float, RONDO_FACTOR_FLOAT)
+RONDO_ELEMENT_FLOATS(f16, float, RONDO_OF_F16, rondo_mover_narrow_float16, RONDO_FACTOR_FLOAT,
+                     RONDO_SUM_OF)
+RONDO_ELEMENT_FLOATS(f32, float, RONDO_OF_F32, RONDO_TO_F32, RONDO_FACTOR_FLOAT, RONDO_SUM_F32)
+RONDO_ELEMENT_FLOATS(f64, double, rondo_double_of_bits, RONDO_TO_F64, rondo_double_of_bits,
+                     RONDO_SUM_OF)
+RONDO_ELEMENT_FLOATS(bf16, float, RONDO_OF_BF16, rondo_mover_narrow_bfloat16, RONDO_FACTOR_FLOAT,
+                     RONDO_SUM_OF)
+RONDO_ELEMENT_FLOATS(e4m3, float, RONDO_OF_E4M3, rondo_float8_e4m3_of_float, RONDO_FACTOR_FLOAT,
+                     RONDO_SUM_OF)
+RONDO_ELEMENT_FLOATS(e5m2, float, RONDO_OF_E5M2, rondo_float8_e5m2_of_float, RONDO_FACTOR_FLOAT,
+                     RONDO_SUM_OF)
 
 // Bytes of an element. `dtype` is enum rondo_dtype; a table would lie in memory.
 RONDO_FN uint32_t rondo_element_bytes(uint32_t dtype) {

@@ -6,9 +6,10 @@
 //
 // A command is split at 16-byte boundaries of the destination: vectors, and single elements before
 // and after them. A source with another alignment is read as the two vectors that hold the bytes,
-// never beyond the ends of the source. Thread `rank` of `size` takes every size-th vector, several
-// at a time, so that their loads are in flight together. Every thread reads its own elements before
-// it writes them, so the destination may be a source.
+// never beyond the ends of the source. Of many vectors a warp takes a *tile* at a time, in which
+// the places of a thread's vectors differ by constants: so addresses cost no instructions, and the
+// loads are in flight together. Of the rest, thread `rank` of `size` takes every size-th vector.
+// Every thread reads its own elements before it writes them, so the destination may be a source.
 //
 // The second destination must have the alignment of the first (rondo_mover_is_congruent); else it
 // is a command of its own.
@@ -27,8 +28,11 @@
 #include <rondo/types.h>
 
 #define RONDO_VECTOR_BYTES 16u
-#define RONDO_COPY_VECTORS 8u   // loads in flight of one thread
-#define RONDO_REDUCE_VECTORS 4u // of each operand
+#define RONDO_TILE_VECTORS 8u                         // loads in flight of one thread
+#define RONDO_REDUCE_VECTORS (RONDO_TILE_VECTORS / 2) // of each operand
+#define RONDO_TILE_LANES 32u
+#define RONDO_TILE_STRIDE (RONDO_TILE_LANES * RONDO_VECTOR_BYTES) // of the vectors of a lane
+#define RONDO_TILE_BYTES (RONDO_TILE_VECTORS * RONDO_TILE_STRIDE)
 
 struct rondo_vector {
   uint32_t word[4];
@@ -39,13 +43,17 @@ struct rondo_packet {
   uint64_t half[2];
 };
 
-// Provided by the driver: one load and one store of 16 aligned bytes of global memory; the same of
-// a packet, whose halves are whole, each on its own, while another device accesses it; and the
-// conversions that processors have instructions for.
+// Provided by the driver: one load and one store of 16 aligned bytes of global memory. The *place*
+// of an address in global memory, and one load and one store of vector `index`, a compile-time
+// constant, of a lane's part of a tile there; the same of a packet, whose halves are whole, each on
+// its own, while another device accesses it; and what processors have instructions for.
 RONDO_FN struct rondo_vector rondo_vector_load(uint64_t address);
 RONDO_FN void rondo_vector_store(uint64_t address, struct rondo_vector v);
-RONDO_FN struct rondo_packet rondo_packet_load(uint64_t address);
-RONDO_FN void rondo_packet_store(uint64_t address, struct rondo_packet p);
+RONDO_FN uint64_t rondo_vector_place(uint64_t address);
+RONDO_FN struct rondo_vector rondo_tile_load(uint64_t place, uint32_t index);
+RONDO_FN void rondo_tile_store(uint64_t place, uint32_t index, struct rondo_vector v);
+RONDO_FN struct rondo_packet rondo_packet_load(uint64_t place);
+RONDO_FN void rondo_packet_store(uint64_t place, struct rondo_packet p);
 
 enum rondo_mover_kind {
   RONDO_MOVER_END = 0,    // the movers leave
@@ -216,22 +224,58 @@ RONDO_FN void rondo_mover_put(const struct rondo_mover_command *m, uint64_t at,
     rondo_vector_store(m->second + at, v);
 }
 
+// The tiles of a command, which warps take in turn.
+struct rondo_mover_tiles {
+  uint64_t at;    // byte of the thread's first vector in the first tile of its warp
+  uint64_t step;  // bytes from one tile of a warp to the next
+  uint64_t bytes; // of all tiles; 0: there are too few for the warps
+};
+
+RONDO_FN struct rondo_mover_tiles rondo_mover_tiles_of(struct rondo_threads t,
+                                                       const struct rondo_mover_split *s) {
+  const uint64_t bytes = s->count * RONDO_VECTOR_BYTES;
+  struct rondo_mover_tiles tiles = {0, (uint64_t)t.size * (RONDO_TILE_BYTES / RONDO_TILE_LANES), 0};
+  tiles.at = s->begin + (uint64_t)(t.rank / RONDO_TILE_LANES) * RONDO_TILE_BYTES +
+             (uint64_t)(t.rank % RONDO_TILE_LANES) * RONDO_VECTOR_BYTES;
+  if (t.size % RONDO_TILE_LANES == 0 && 2 * bytes >= tiles.step)
+    tiles.bytes = bytes / RONDO_TILE_BYTES * RONDO_TILE_BYTES;
+  return tiles;
+}
+
+// Stores a lane's part of a tile in the second destination, if there is one. `dst`: the place in
+// the first one.
+RONDO_FN void rondo_tile_put_second(const struct rondo_mover_command *m, uint64_t dst,
+                                    const struct rondo_vector *v) {
+  if (!m->second)
+    return;
+  const uint64_t second = dst + (m->second - m->dst);
+  RONDO_UNROLL for (uint32_t i = 0; i < RONDO_TILE_VECTORS; i++) {
+    rondo_tile_store(second, i, v[i]);
+  }
+}
+
 // Copies vectors whose source has the alignment of the destination.
 RONDO_FN void rondo_mover_copy_fast(struct rondo_threads t, const struct rondo_mover_command *m,
                                     const struct rondo_mover_split *s) {
-  const uint64_t step = (uint64_t)t.size * RONDO_VECTOR_BYTES;
-  const uint64_t end = s->begin + s->count * RONDO_VECTOR_BYTES;
-  uint64_t at = s->begin + (uint64_t)t.rank * RONDO_VECTOR_BYTES;
-  for (; at + (RONDO_COPY_VECTORS - 1) * step < end; at += RONDO_COPY_VECTORS * step) {
-    struct rondo_vector v[RONDO_COPY_VECTORS];
-    RONDO_UNROLL for (uint32_t i = 0; i < RONDO_COPY_VECTORS; i++) {
-      v[i] = rondo_vector_load(m->local + at + i * step);
-    }
-    RONDO_UNROLL for (uint32_t i = 0; i < RONDO_COPY_VECTORS; i++) {
-      rondo_mover_put(m, at + i * step, v[i]);
+  const struct rondo_mover_tiles tiles = rondo_mover_tiles_of(t, s);
+  if (tiles.bytes) {
+    const uint64_t end = rondo_vector_place(m->dst + s->begin + tiles.bytes);
+    uint64_t dst = rondo_vector_place(m->dst + tiles.at);
+    uint64_t local = rondo_vector_place(m->local + tiles.at);
+    for (; dst < end; dst += tiles.step, local += tiles.step) {
+      struct rondo_vector v[RONDO_TILE_VECTORS];
+      RONDO_UNROLL for (uint32_t i = 0; i < RONDO_TILE_VECTORS; i++) {
+        v[i] = rondo_tile_load(local, i);
+      }
+      RONDO_UNROLL for (uint32_t i = 0; i < RONDO_TILE_VECTORS; i++) {
+        rondo_tile_store(dst, i, v[i]);
+      }
+      rondo_tile_put_second(m, dst, v);
     }
   }
-  for (; at < end; at += step)
+  const uint64_t end = s->begin + s->count * RONDO_VECTOR_BYTES;
+  for (uint64_t at = s->begin + tiles.bytes + (uint64_t)t.rank * RONDO_VECTOR_BYTES; at < end;
+       at += (uint64_t)t.size * RONDO_VECTOR_BYTES)
     rondo_mover_put(m, at, rondo_vector_load(m->local + at));
 }
 
@@ -263,21 +307,33 @@ RONDO_FN void rondo_mover_copy_shifted(struct rondo_threads t, const struct rond
 RONDO_FN void rondo_mover_reduce_fast(struct rondo_threads t, const struct rondo_mover_command *m,
                                       const struct rondo_mover_split *s,
                                       const struct rondo_mover_op *op) {
-  const uint64_t step = (uint64_t)t.size * RONDO_VECTOR_BYTES;
-  const uint64_t end = s->begin + s->count * RONDO_VECTOR_BYTES;
-  uint64_t at = s->begin + (uint64_t)t.rank * RONDO_VECTOR_BYTES;
-  for (; at + (RONDO_REDUCE_VECTORS - 1) * step < end; at += RONDO_REDUCE_VECTORS * step) {
-    struct rondo_vector n[RONDO_REDUCE_VECTORS];
-    struct rondo_vector l[RONDO_REDUCE_VECTORS];
-    RONDO_UNROLL for (uint32_t i = 0; i < RONDO_REDUCE_VECTORS; i++) {
-      n[i] = rondo_vector_load(m->incoming + at + i * step);
-      l[i] = rondo_vector_load(m->local + at + i * step);
-    }
-    RONDO_UNROLL for (uint32_t i = 0; i < RONDO_REDUCE_VECTORS; i++) {
-      rondo_mover_put(m, at + i * step, rondo_vector_compute(op, n[i], l[i]));
+  const struct rondo_mover_tiles tiles = rondo_mover_tiles_of(t, s);
+  if (tiles.bytes) {
+    const uint64_t end = rondo_vector_place(m->dst + s->begin + tiles.bytes);
+    uint64_t dst = rondo_vector_place(m->dst + tiles.at);
+    uint64_t local = rondo_vector_place(m->local + tiles.at);
+    uint64_t incoming = rondo_vector_place(m->incoming + tiles.at);
+    for (; dst < end; dst += tiles.step, local += tiles.step, incoming += tiles.step) {
+      // In two halves: all vectors of both operands are more than the registers hold.
+      struct rondo_vector n[RONDO_TILE_VECTORS];
+      RONDO_UNROLL for (uint32_t half = 0; half < 2; half++) {
+        const uint32_t least = half * RONDO_REDUCE_VECTORS;
+        struct rondo_vector l[RONDO_REDUCE_VECTORS];
+        RONDO_UNROLL for (uint32_t i = 0; i < RONDO_REDUCE_VECTORS; i++) {
+          n[least + i] = rondo_tile_load(incoming, least + i);
+          l[i] = rondo_tile_load(local, least + i);
+        }
+        RONDO_UNROLL for (uint32_t i = 0; i < RONDO_REDUCE_VECTORS; i++) {
+          n[least + i] = rondo_vector_compute(op, n[least + i], l[i]);
+          rondo_tile_store(dst, least + i, n[least + i]);
+        }
+      }
+      rondo_tile_put_second(m, dst, n);
     }
   }
-  for (; at < end; at += step)
+  const uint64_t end = s->begin + s->count * RONDO_VECTOR_BYTES;
+  for (uint64_t at = s->begin + tiles.bytes + (uint64_t)t.rank * RONDO_VECTOR_BYTES; at < end;
+       at += (uint64_t)t.size * RONDO_VECTOR_BYTES)
     rondo_mover_put(m, at,
                     rondo_vector_compute(op, rondo_vector_load(m->incoming + at),
                                          rondo_vector_load(m->local + at)));
@@ -285,28 +341,29 @@ RONDO_FN void rondo_mover_reduce_fast(struct rondo_threads t, const struct rondo
 
 // Two packets hold a vector. A thread that has looked at packets is the one that takes them.
 
-RONDO_FN struct rondo_vector rondo_packets_vector(uint64_t address) {
-  const struct rondo_packet a = rondo_packet_load(address);            // C12
-  const struct rondo_packet b = rondo_packet_load(address + sizeof a); // C12
+RONDO_FN struct rondo_vector rondo_packets_vector(uint64_t place) {
+  const struct rondo_packet a = rondo_packet_load(place);            // C12
+  const struct rondo_packet b = rondo_packet_load(place + sizeof a); // C12
   struct rondo_vector v = {
       {(uint32_t)a.half[0], (uint32_t)a.half[1], (uint32_t)b.half[0], (uint32_t)b.half[1]}};
   return v;
 }
 
-RONDO_FN void rondo_packets_put(uint64_t address, struct rondo_vector v, uint32_t mark) {
+RONDO_FN void rondo_packets_put(uint64_t place, struct rondo_vector v, uint32_t mark) {
   RONDO_UNROLL for (uint32_t i = 0; i < 2; i++) {
     struct rondo_packet p = {
         {rondo_packet_half(v.word[2 * i], mark), rondo_packet_half(v.word[2 * i + 1], mark)}};
-    rondo_packet_store(address + i * sizeof p, p); // C11
+    rondo_packet_store(place + i * sizeof p, p); // C11
   }
 }
 
-RONDO_FN bool rondo_packets_have_come(uint64_t address, uint32_t mark) {
-  const struct rondo_packet a = rondo_packet_load(address);            // C12
-  const struct rondo_packet b = rondo_packet_load(address + sizeof a); // C12
-  const bool first = a.half[0] >> 32 == mark && b.half[0] >> 32 == mark;
-  return first &&
-         ((a.half[1] >> 32 == mark && b.half[1] >> 32 == mark) || RONDO_FAULT(PACKETS_HALF_READ));
+// One comparison for the marks of all halves.
+RONDO_FN bool rondo_packets_have_come(uint64_t place, uint64_t wanted) {
+  const struct rondo_packet a = rondo_packet_load(place);            // C12
+  const struct rondo_packet b = rondo_packet_load(place + sizeof a); // C12
+  const uint64_t first = (a.half[0] ^ wanted) | (b.half[0] ^ wanted);
+  const uint64_t second = (a.half[1] ^ wanted) | (b.half[1] ^ wanted);
+  return (RONDO_FAULT(PACKETS_HALF_READ) ? first : first | second) >> 32 == 0;
 }
 
 // Up to 16 bytes at any address; what is beyond `bytes` is 0.
@@ -339,21 +396,22 @@ RONDO_FN bool rondo_mover_has_packets(const struct rondo_mover_command *m) {
 RONDO_FN struct rondo_vector rondo_mover_local(const struct rondo_mover_command *m, uint64_t at,
                                                uint64_t end) {
   if (m->kind == RONDO_MOVER_UNPACK && !m->op.reduces)
-    return rondo_packets_vector(m->incoming + 2 * at);
+    return rondo_packets_vector(rondo_vector_place(m->incoming + 2 * at));
   return rondo_mover_has_packets(m) ? rondo_bytes_load(m->local + at, end - at)
                                     : rondo_vector_load_any(m->local + at);
 }
 
 RONDO_FN struct rondo_vector rondo_mover_incoming(const struct rondo_mover_command *m,
                                                   uint64_t at) {
-  return m->kind == RONDO_MOVER_UNPACK ? rondo_packets_vector(m->incoming + 2 * at)
-                                       : rondo_vector_load_any(m->incoming + at);
+  return m->kind == RONDO_MOVER_UNPACK
+             ? rondo_packets_vector(rondo_vector_place(m->incoming + 2 * at))
+             : rondo_vector_load_any(m->incoming + at);
 }
 
 RONDO_FN void rondo_mover_put_any(const struct rondo_mover_command *m, uint64_t at, uint64_t end,
                                   struct rondo_vector v) {
   if (m->kind == RONDO_MOVER_PACK)
-    rondo_packets_put(m->dst + 2 * at, v, m->mark);
+    rondo_packets_put(rondo_vector_place(m->dst + 2 * at), v, m->mark);
   else if (m->kind == RONDO_MOVER_UNPACK)
     rondo_bytes_store(m->dst + at, end - at, v);
   else
@@ -466,15 +524,84 @@ RONDO_FN struct rondo_mover_split rondo_mover_split_packets(const struct rondo_m
   return s;
 }
 
+// True if the packets of a command hold whole, aligned vectors, which are only moved.
+RONDO_FN bool rondo_mover_packets_are_plain(const struct rondo_mover_command *m) {
+  const bool takes = m->kind == RONDO_MOVER_UNPACK;
+  const uint64_t bytes = m->count * rondo_element_bytes(m->op.dtype);
+  return bytes && !(m->op.scale || m->op.divide || m->op.reduces) &&
+         ((takes ? m->dst : m->local) | bytes) % RONDO_VECTOR_BYTES == 0;
+}
+
+RONDO_FN void rondo_mover_pack_plain(struct rondo_threads t, const struct rondo_mover_command *m,
+                                     const struct rondo_mover_split *s) {
+  const uint64_t first = rondo_vector_place(m->local);
+  const uint64_t end = first + s->count * RONDO_VECTOR_BYTES;
+  uint64_t to = rondo_vector_place(m->dst) + (uint64_t)t.rank * RONDO_PACKETS_BYTES;
+  for (uint64_t at = first + (uint64_t)t.rank * RONDO_VECTOR_BYTES; at < end;
+       at += (uint64_t)t.size * RONDO_VECTOR_BYTES, to += (uint64_t)t.size * RONDO_PACKETS_BYTES)
+    rondo_packets_put(to, rondo_tile_load(at, 0), m->mark);
+}
+
+RONDO_FN void rondo_mover_unpack_plain(struct rondo_threads t, const struct rondo_mover_command *m,
+                                       const struct rondo_mover_split *s) {
+  const uint64_t first = rondo_vector_place(m->dst);
+  const uint64_t end = first + s->count * RONDO_VECTOR_BYTES;
+  uint64_t from = rondo_vector_place(m->incoming) + (uint64_t)t.rank * RONDO_PACKETS_BYTES;
+  for (uint64_t at = first + (uint64_t)t.rank * RONDO_VECTOR_BYTES; at < end;
+       at += (uint64_t)t.size * RONDO_VECTOR_BYTES, from += (uint64_t)t.size * RONDO_PACKETS_BYTES)
+    rondo_tile_store(at, 0, rondo_packets_vector(from));
+}
+
+// The sum of packets with vectors. `op` holds compile-time constants, as in
+// rondo_mover_reduce_fast.
+RONDO_FN void rondo_mover_unpack_sum(struct rondo_threads t, const struct rondo_mover_command *m,
+                                     const struct rondo_mover_split *s, uint32_t dtype) {
+  const struct rondo_mover_op op = {0, 0, (uint8_t)dtype, RONDO_REDUCE_SUM, 0, 0, 1, 0, {0}};
+  const uint64_t first = rondo_vector_place(m->dst);
+  const uint64_t end = first + s->count * RONDO_VECTOR_BYTES;
+  const uint64_t local = rondo_vector_place(m->local) - first; // a difference
+  uint64_t from = rondo_vector_place(m->incoming) + (uint64_t)t.rank * RONDO_PACKETS_BYTES;
+  for (uint64_t at = first + (uint64_t)t.rank * RONDO_VECTOR_BYTES; at < end;
+       at += (uint64_t)t.size * RONDO_VECTOR_BYTES, from += (uint64_t)t.size * RONDO_PACKETS_BYTES)
+    rondo_tile_store(
+        at, 0,
+        rondo_vector_compute(&op, rondo_packets_vector(from), rondo_tile_load(at + local, 0)));
+}
+
+// True if there is a loop for the sum of the packets of a command with vectors, and it is done.
+RONDO_FN bool rondo_mover_try_unpack_sum(struct rondo_threads t,
+                                         const struct rondo_mover_command *m,
+                                         const struct rondo_mover_split *s) {
+  const uint64_t bytes = m->count * rondo_element_bytes(m->op.dtype);
+  if (!m->op.reduces || m->op.base != RONDO_REDUCE_SUM || m->op.scale || m->op.divide || !bytes ||
+      (m->dst | m->local | bytes) % RONDO_VECTOR_BYTES)
+    return false;
+  if (m->op.dtype == RONDO_FLOAT32)
+    rondo_mover_unpack_sum(t, m, s, RONDO_FLOAT32);
+  else if (m->op.dtype == RONDO_FLOAT16)
+    rondo_mover_unpack_sum(t, m, s, RONDO_FLOAT16);
+  else if (m->op.dtype == RONDO_BFLOAT16)
+    rondo_mover_unpack_sum(t, m, s, RONDO_BFLOAT16);
+  else
+    return false;
+  return true;
+}
+
 // The one caller of rondo_mover_any, which is inlined.
 RONDO_FN void rondo_mover_reduce(struct rondo_threads t, const struct rondo_mover_command *m) {
   const uint32_t element = rondo_element_bytes(m->op.dtype);
   const bool has_packets = rondo_mover_has_packets(m);
   const struct rondo_mover_split s =
       has_packets ? rondo_mover_split_packets(m) : rondo_mover_split_of(m, element);
+  if (has_packets && t.rank >= s.count)
+    return; // a mover without a part, as most have of a small message
   if (!has_packets && !s.shifted && rondo_mover_is_fast(&m->op))
     rondo_mover_reduce_vectors(t, m, &s);
-  else
+  else if (m->kind == RONDO_MOVER_PACK && rondo_mover_packets_are_plain(m))
+    rondo_mover_pack_plain(t, m, &s);
+  else if (m->kind == RONDO_MOVER_UNPACK && rondo_mover_packets_are_plain(m))
+    rondo_mover_unpack_plain(t, m, &s);
+  else if (m->kind != RONDO_MOVER_UNPACK || !rondo_mover_try_unpack_sum(t, m, &s))
     rondo_mover_any(t, m, &s);
   if (!has_packets)
     rondo_mover_edges(t, m, &s, element);
@@ -575,8 +702,11 @@ RONDO_FN void rondo_mover_dequantise(struct rondo_threads t, const struct rondo_
 RONDO_FN bool rondo_mover_look(struct rondo_threads t, const struct rondo_mover_command *m,
                                uint32_t looks) {
   const struct rondo_mover_split s = rondo_mover_split_packets(m);
-  for (uint64_t i = t.rank; i < s.count; i += t.size) {
-    while (!rondo_packets_have_come(m->incoming + i * RONDO_PACKETS_BYTES, m->mark)) {
+  const uint64_t first = rondo_vector_place(m->incoming), wanted = rondo_packet_half(0, m->mark);
+  const uint64_t end = first + s.count * RONDO_PACKETS_BYTES;
+  for (uint64_t at = first + (uint64_t)t.rank * RONDO_PACKETS_BYTES; at < end;
+       at += (uint64_t)t.size * RONDO_PACKETS_BYTES) {
+    while (!rondo_packets_have_come(at, wanted)) {
       if (looks-- <= 1)
         return false;
     }

@@ -42,20 +42,63 @@ RONDO_FN void rondo_vector_store(uint64_t address, struct rondo_vector v) {
                : "memory");
 }
 
+RONDO_FN uint64_t rondo_vector_place(uint64_t address) {
+  return __cvta_generic_to_global((const void *)address);
+}
+
+// The offset of a vector is part of the instruction.
+#define TILE_LOAD(offset)                                                                          \
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4+" #offset "];"                              \
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])                \
+               : "l"(place)                                                                        \
+               : "memory")
+#define TILE_STORE(offset)                                                                         \
+  asm volatile("st.global.v4.u32 [%0+" #offset "], {%1, %2, %3, %4};" ::"l"(place),                \
+               "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])                      \
+               : "memory")
+#define TILE_CASE(number, offset, ACCESS)                                                          \
+  case number:                                                                                     \
+    ACCESS(offset);                                                                                \
+    break
+#define TILE_SWITCH(ACCESS)                                                                        \
+  do {                                                                                             \
+    switch (index) {                                                                               \
+      TILE_CASE(0, 0, ACCESS);                                                                     \
+      TILE_CASE(1, 512, ACCESS);                                                                   \
+      TILE_CASE(2, 1024, ACCESS);                                                                  \
+      TILE_CASE(3, 1536, ACCESS);                                                                  \
+      TILE_CASE(4, 2048, ACCESS);                                                                  \
+      TILE_CASE(5, 2560, ACCESS);                                                                  \
+      TILE_CASE(6, 3072, ACCESS);                                                                  \
+    default:                                                                                       \
+      ACCESS(3584);                                                                                \
+    }                                                                                              \
+  } while (0)
+static_assert(RONDO_TILE_STRIDE == 512 && RONDO_TILE_VECTORS == 8, "the cases of TILE_SWITCH");
+
+RONDO_FN struct rondo_vector rondo_tile_load(uint64_t place, uint32_t index) {
+  struct rondo_vector v;
+  TILE_SWITCH(TILE_LOAD);
+  return v;
+}
+
+RONDO_FN void rondo_tile_store(uint64_t place, uint32_t index, struct rondo_vector v) {
+  TILE_SWITCH(TILE_STORE);
+}
+
 // A volatile access is relaxed, of system scope, and each half is one access of 8 bytes.
-RONDO_FN struct rondo_packet rondo_packet_load(uint64_t address) {
+RONDO_FN struct rondo_packet rondo_packet_load(uint64_t place) {
   struct rondo_packet p;
   asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
                : "=l"(p.half[0]), "=l"(p.half[1])
-               : "l"(__cvta_generic_to_global((const void *)address))
+               : "l"(place)
                : "memory");
   return p;
 }
 
-RONDO_FN void rondo_packet_store(uint64_t address, struct rondo_packet p) {
-  asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(
-                   __cvta_generic_to_global((const void *)address)),
-               "l"(p.half[0]), "l"(p.half[1])
+RONDO_FN void rondo_packet_store(uint64_t place, struct rondo_packet p) {
+  asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(place), "l"(p.half[0]),
+               "l"(p.half[1])
                : "memory");
 }
 
@@ -71,6 +114,13 @@ RONDO_FN uint16_t rondo_mover_narrow_float16(float value) {
   uint16_t code;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(value));
   return code;
+}
+
+// The registers hold codes: a sum of floats would be moved to registers of another kind and back.
+RONDO_FN uint32_t rondo_mover_add_float32(uint32_t n, uint32_t l) {
+  uint32_t sum;
+  asm("add.rn.f32 %0, %1, %2;" : "=r"(sum) : "r"(n), "r"(l));
+  return sum;
 }
 
 RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value) {
@@ -262,10 +312,10 @@ RONDO_DRIVER_FN bool rondo_move_unpack(const struct rondo_reduction *r, void *ds
 static __device__ __forceinline__ bool movers_look(const struct rondo_mover_command *m,
                                                    uint32_t place) {
   const bool have_come = rondo_mover_look(rondo_threads_self(), m, PACKETS_LOOKS);
-  if (!have_come)
+  if (!have_come && !RONDO_FAULT(PACKETS_EARLY))
     rondo_store_relaxed_u32(&packets_missing[place], 1);
   movers_meet(); // barrier: all have looked
-  return RONDO_FAULT(PACKETS_EARLY) ? have_come : !rondo_load_relaxed_u32(&packets_missing[place]);
+  return !rondo_load_relaxed_u32(&packets_missing[place]);
 }
 
 static __device__ __forceinline__ void mover_loop(void) {

@@ -37,6 +37,16 @@ RONDO_FN void rondo_vector_store(uint64_t address, struct rondo_vector v) {
   *(struct rondo_vector *)(uintptr_t)address = v;
 }
 
+RONDO_FN uint64_t rondo_vector_place(uint64_t address) { return address; }
+
+RONDO_FN struct rondo_vector rondo_tile_load(uint64_t place, uint32_t index) {
+  return rondo_vector_load(place + (uint64_t)index * RONDO_TILE_STRIDE);
+}
+
+RONDO_FN void rondo_tile_store(uint64_t place, uint32_t index, struct rondo_vector v) {
+  rondo_vector_store(place + (uint64_t)index * RONDO_TILE_STRIDE, v);
+}
+
 RONDO_FN struct rondo_packet rondo_packet_load(uint64_t address) {
   assert_int_equal(address % sizeof(struct rondo_packet), 0);
   return *(const struct rondo_packet *)(uintptr_t)address;
@@ -51,6 +61,10 @@ RONDO_FN float rondo_mover_widen_float16(uint16_t code) { return rondo_float_of_
 RONDO_FN uint16_t rondo_mover_narrow_float16(float value) { return rondo_float16_of_float(value); }
 RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value) {
   return rondo_bfloat16_of_float(value);
+}
+
+RONDO_FN uint32_t rondo_mover_add_float32(uint32_t n, uint32_t l) {
+  return rondo_float_bits(rondo_float_settle(rondo_float_of_bits(n) + rondo_float_of_bits(l)));
 }
 
 bool rondo_move_level_is_supported(int level) {
