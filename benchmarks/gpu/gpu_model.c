@@ -5,6 +5,8 @@
 // and one block each, which stay resident. Each figure is the median of several calls. Sizes beyond
 // what the machine does in seconds are not run: counts a chunk are those of the largest size that
 // was.
+// The loops of movers are counted apart: of two messages that differ only in size, the instructions
+// that the larger one takes more, for each 16 bytes that it stores more.
 // --short: 2 devices, 8 B and 4 KiB; fails if counts that must repeat do not.
 // --measured: takes the constants that FILE has, a gpu-check.json, in place of published ones.
 // Exit status: 0; 1: something failed, or a result was wrong; 2: wrong usage.
@@ -18,6 +20,7 @@
 
 #include "benchmarks/gpu/gpu_constants.h"
 #include "daemon/core/context_core.h"
+#include "daemon/cuda/cuda_launch_core.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
@@ -28,6 +31,8 @@
 #define CALLS 5
 #define WARM_CALLS 3
 #define MOST_RUN (1u << 20) // bytes
+#define DEFAULT_BLOCKS 4u   // of the configuration
+#define MANY_BLOCKS 24u     // as NCCL has for large sizes
 #define WAIT_NS INT64_C(300000000000)
 #define LONG_NS UINT64_C(600000000000)
 
@@ -56,6 +61,7 @@ struct figures {
   double host_loads, peer_row, fences_row, peer_loads; // peer_loads: a chunk
   double fences, barriers, chunks, touched;            // fences, barriers: a chunk
   double mover, sixteenths;                            // movers: instructions; stores
+  double in_flight;                                    // bytes that a warp of movers loads at once
   uint32_t kernel;                                     // of the kernel
 };
 
@@ -151,10 +157,11 @@ static void team_call(struct team *t) {
     OK(rondo_wait(t->ctx[r], t->coll[r], RONDO_LAST_RUN, WAIT_NS));
 }
 
-// Sums of small whole numbers are exact.
-static void team_verify(const struct team *t, uint64_t bytes) {
-  const float *out = (const float *)(uintptr_t)t->recv[t->ranks - 1]; // NOLINT
-  const uint64_t ranks = t->ranks, least = ranks * (ranks - 1) / 2;
+// Sums of small whole numbers are exact. A broadcast has the values of rank 0.
+static void team_verify(const struct team *t, int kind, uint64_t bytes) {
+  const uint32_t rank = kind == RONDO_REDUCE ? 0 : t->ranks - 1;
+  const float *out = (const float *)(uintptr_t)t->recv[rank]; // NOLINT
+  const uint64_t ranks = kind == RONDO_BROADCAST ? 1 : t->ranks, least = ranks * (ranks - 1) / 2;
   for (uint64_t i = 0; i < bytes / 4; i++)
     CHECK(out[i] == (float)(least + ranks * (i % 100)));
 }
@@ -213,6 +220,7 @@ static struct figures call_measure(struct team *t) {
     f.peer_loads += (double)(c[0].accesses[PTX_AT_PEER][PTX_A_LOAD] - c[0].polls[PTX_AT_PEER]);
     const struct ptx_counts *movers = &c[PTX_METER_OTHERS];
     f.mover += (double)movers->lane_instructions;
+    f.in_flight = most(f.in_flight, (double)movers->in_flight);
     f.sixteenths +=
         (double)(movers->bytes[PTX_AT_OWN][PTX_A_STORE] + movers->bytes[PTX_AT_PEER][PTX_A_STORE]) /
         16;
@@ -234,13 +242,13 @@ static int compare(const void *a, const void *b) {
 static struct figures figures_median(const struct figures *all) {
   struct figures f = all[0];
   const size_t offsets[] = {
-      offsetof(struct figures, queue_polls), offsetof(struct figures, other_polls),
-      offsetof(struct figures, host_loads),  offsetof(struct figures, peer_row),
-      offsetof(struct figures, fences_row),  offsetof(struct figures, peer_loads),
-      offsetof(struct figures, fences),      offsetof(struct figures, barriers),
-      offsetof(struct figures, chunks),      offsetof(struct figures, touched),
-      offsetof(struct figures, mover),       offsetof(struct figures, sixteenths),
-      offsetof(struct figures, mirror_polls)};
+      offsetof(struct figures, queue_polls),  offsetof(struct figures, other_polls),
+      offsetof(struct figures, host_loads),   offsetof(struct figures, peer_row),
+      offsetof(struct figures, fences_row),   offsetof(struct figures, peer_loads),
+      offsetof(struct figures, fences),       offsetof(struct figures, barriers),
+      offsetof(struct figures, chunks),       offsetof(struct figures, touched),
+      offsetof(struct figures, mover),        offsetof(struct figures, sixteenths),
+      offsetof(struct figures, mirror_polls), offsetof(struct figures, in_flight)};
   for (size_t n = 0; n < sizeof offsets / sizeof *offsets; n++) {
     double values[CALLS];
     for (int i = 0; i < CALLS; i++)
@@ -263,11 +271,13 @@ static void figures_expect(const struct figures *f) {
   CHECK(f->host_loads <= 2);                   // an entry's mark, then the entry
   CHECK(f->peer_row <= 1);                     // packets need nothing else
   CHECK(f->fences <= 1);
+  CHECK(f->barriers <= 2);
 }
 
-static struct figures size_measure(uint32_t ranks, uint64_t bytes, int must_repeat) {
+static struct figures desc_measure(uint32_t ranks, const struct rondo_collective_desc *d,
+                                   int must_repeat) {
   struct rondo_fake_options o = rondo_fake_defaults();
-  const struct rondo_collective_desc d = rondo_all_reduce(1, bytes / 4, RONDO_FLOAT32, RONDO_SUM);
+  const uint64_t bytes = d->count * 4;
   struct figures all[CALLS];
   struct team t = {0};
   o.devices = ranks;
@@ -275,7 +285,7 @@ static struct figures size_measure(uint32_t ranks, uint64_t bytes, int must_repe
   o.meter = meter;
   rondo_fake_reset(&o);
   CUDA(cuInit(0));
-  team_open(&t, ranks, &d, bytes);
+  team_open(&t, ranks, d, bytes);
   team_name_queues(&t);
   for (int i = 0; i < WARM_CALLS; i++)
     team_call(&t);
@@ -285,12 +295,54 @@ static struct figures size_measure(uint32_t ranks, uint64_t bytes, int must_repe
     if (must_repeat)
       figures_compare(&all[i], &all[0]);
   }
-  team_verify(&t, bytes);
+  team_verify(&t, d->kind, bytes);
   team_close(&t);
-  const struct figures f = figures_median(all);
+  return figures_median(all);
+}
+
+static struct figures size_measure(uint32_t ranks, uint64_t bytes, int must_repeat) {
+  const struct rondo_collective_desc d = rondo_all_reduce(1, bytes / 4, RONDO_FLOAT32, RONDO_SUM);
+  const struct figures f = desc_measure(ranks, &d, must_repeat);
   if (must_repeat)
     figures_expect(&f);
   return f;
+}
+
+// What movers do for a message of 2 ranks that has one chunk: for each 16 bytes more of it.
+struct loops {
+  double copies, sums; // instructions
+  double in_flight;    // the least of both, of a warp
+};
+
+static double loop_measure(int kind, double *in_flight) {
+  const uint64_t sizes[] = {64 << 10, 256 << 10};
+  struct figures f[2];
+  for (int n = 0; n < 2; n++) {
+    const uint64_t count = sizes[n] / 4;
+    const struct rondo_collective_desc d = kind == RONDO_REDUCE
+                                               ? rondo_reduce(1, count, RONDO_FLOAT32, RONDO_SUM, 0)
+                                               : rondo_broadcast(1, count, RONDO_FLOAT32, 0);
+    f[n] = desc_measure(2, &d, 0);
+  }
+  CHECK(f[0].chunks == f[1].chunks && f[0].sixteenths < f[1].sixteenths);
+  *in_flight = f[1].in_flight < *in_flight ? f[1].in_flight : *in_flight;
+  return (f[1].mover - f[0].mover) / (f[1].sixteenths - f[0].sixteenths);
+}
+
+static struct loops loops_measure(void) {
+  struct loops l = {.in_flight = 1e9};
+  CHECK(setenv("RONDO_ALGO", "broadcast=ring,reduce=ring", 1) == 0);
+  l.copies = loop_measure(RONDO_BROADCAST, &l.in_flight);
+  l.sums = loop_measure(RONDO_REDUCE, &l.in_flight);
+  CHECK(unsetenv("RONDO_ALGO") == 0);
+  return l;
+}
+
+// The goals that a change of the loops must not lose.
+static void loops_expect(const struct loops *l) {
+  CHECK(l->copies > 2 && l->copies <= 4); // a load and a store at least
+  CHECK(l->sums > 7 && l->sums <= 8);
+  CHECK(l->in_flight >= 128 * 32);
 }
 
 // ------------------------------------------------------------------------ tables --
@@ -335,7 +387,7 @@ static void figures_print(uint32_t ranks, uint64_t bytes, const struct figures *
 
 // The goals, beside what 8 devices do today.
 static void goals_print(const struct figures *small, const struct figures *middle,
-                        const struct figures *large) {
+                        const struct figures *large, const struct loops *loops) {
   const struct {
     const char *name, *goal;
     double today;
@@ -351,15 +403,20 @@ static void goals_print(const struct figures *small, const struct figures *middl
       {"loads across the link by the deciding thread, a chunk of 64 KiB", "0", middle->peer_loads},
       {"system fences and releases a chunk, 64 KiB", "<= 1", middle->fences},
       {"barriers a chunk, 64 KiB", "<= 2", middle->barriers},
-      {"instructions a 16 bytes stored by movers, 64 KiB, copies and sums", "<= 4 and 8",
+      {"instructions of movers for 16 bytes stored more: copies", "<= 4", loops->copies},
+      {"instructions of movers for 16 bytes stored more: sums of float32", "<= 8", loops->sums},
+      {"instructions of movers for 16 bytes stored, with commands, 64 KiB", "-",
        middle->mover / most(middle->sixteenths, 1)},
       {"instructions touched by a call, 64 KiB", "<= 8000", middle->touched},
       {"bytes of a context", "256", (double)sizeof(struct rondo_task_context)},
+      {"bytes in flight a GPU at 64 MiB: 4 blocks of 8 warps of movers", ">= 1 MiB",
+       loops->in_flight * DEFAULT_BLOCKS * RONDO_CUDA_MOVER_WARPS},
+      {"bytes in flight a GPU at 64 MiB: 24 blocks of 14 warps", ">= 1 MiB",
+       loops->in_flight * MANY_BLOCKS * RONDO_CUDA_MAX_MOVER_WARPS},
   };
   printf("\nGoals on 8 GPUs\n%-68s %12s %12s\n", "what", "goal", "today");
   for (size_t n = 0; n < sizeof goals / sizeof *goals; n++)
     printf("%-68s %12s %12.1f\n", goals[n].name, goals[n].goal, goals[n].today);
-  printf("%-68s %12s %12s\n", "bytes in flight a GPU at 64 MiB", ">= 1 MiB", "not counted");
   printf("\nThe kernel has %u instructions of PTX.\n", middle->kernel);
 }
 
@@ -378,8 +435,11 @@ static void head_print(int measured, const char *path) {
       "movers, with what the mirror loaded for them. link: loads of peers' memory\n"
       "by the deciding thread that were not in vain. fences: of system scope, and releases.\n"
       "instr/16: instructions of movers for 16 bytes that they store; small sizes show what a\n"
-      "command costs. Model: %.1f us for the queues, %.1f a load of host memory in a row, %.3f a\n"
-      "peer access, %.1f a fence, and the bytes at %.0f GB/s; nothing overlaps. Chains depend on\n"
+      "command costs. Stored more: of two messages of 64 and 256 KiB between 2 GPUs, which take\n"
+      "the same commands. In flight: what a warp of movers had loaded at once and not used yet,\n"
+      "in such messages, times as many warps; no run had so many blocks.\n"
+      "Model: %.1f us for the queues, %.1f a load of host memory in a row, %.3f a peer access,\n"
+      "%.1f a fence, and the bytes at %.0f GB/s; nothing overlaps. Chains depend on\n"
       "how the host's threads take turns, so times of two runs differ.\n"
       "NCCL: published, 8 x H100. Sizes marked with * were not run: chunks and rows are those of\n"
       "1 MiB, times as many.\n\n",
@@ -422,8 +482,12 @@ int main(int argc, char **argv) {
       figures_print(ranks, beyond[n], &g);
     }
   }
+  const struct loops loops = loops_measure();
+  printf("\nMovers, for 16 bytes stored more: copies %.2f instructions, sums %.2f.\n", loops.copies,
+         loops.sums);
   if (!is_short)
-    goals_print(&small, &middle, &f);
+    goals_print(&small, &middle, &f, &loops);
+  loops_expect(&loops);
   rondo_fake_reset(NULL);
   ptx_meter_destroy(meter);
   return 0;
