@@ -80,7 +80,7 @@ RONDO_FN void rondo_block_retire(struct rondo_block *b, struct rondo_active_slot
 // Ends the scheduled collective's run on this block. Returns false if that must be tried again.
 //
 // The collective may be deregistered, and its contexts freed, as soon as the completion is visible.
-// So the context is saved before that, and not written after it. So are its buffers.
+// So the context is saved before that, and not written after it.
 RONDO_FN bool rondo_block_try_finish(struct rondo_block *b, struct rondo_active_slot *slot,
                                      uint64_t now_ns) {
   RONDO_TIMED_BEGIN(began);
@@ -89,7 +89,7 @@ RONDO_FN bool rondo_block_try_finish(struct rondo_block *b, struct rondo_active_
   const struct rondo_task_run next = c->state.queued;
   const uint8_t flags = c->state.flags;
   if (!RONDO_FAULT(MOVES_UNFINISHED))
-    rondo_move_finish(); // the run may be the application's from here on
+    rondo_move_finish(); // all data is in place before anyone is told
   c->state.queued.number = 0;
   c->state.phase = RONDO_PHASE_IDLE;
   if (next.number)

@@ -311,8 +311,7 @@ RONDO_DRIVER_FN bool rondo_move_unpack(const struct rondo_reduction *r, void *ds
 // mover takes any before, because the command is repeated as a whole if some have not come.
 static __device__ __forceinline__ bool movers_look(const struct rondo_mover_command *m,
                                                    uint32_t place) {
-  const bool have_come = rondo_mover_look(rondo_threads_self(), m, PACKETS_LOOKS);
-  if (!have_come && !RONDO_FAULT(PACKETS_EARLY))
+  if (!RONDO_FAULT(PACKETS_EARLY) && !rondo_mover_look(rondo_threads_self(), m, PACKETS_LOOKS))
     rondo_store_relaxed_u32(&packets_missing[place], 1);
   movers_meet(); // barrier: all have looked
   return !rondo_load_relaxed_u32(&packets_missing[place]);
