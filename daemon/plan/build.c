@@ -502,8 +502,8 @@ static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
     [RONDO_ALGORITHM_ONE_SHOT] = {[RONDO_ALL_REDUCE] = one_shot_build},
     [RONDO_ALGORITHM_ONE_SHOT_PACKETS] = {[RONDO_ALL_REDUCE] = one_shot_build},
     [RONDO_ALGORITHM_TWO_SHOT_PACKETS] = {[RONDO_ALL_REDUCE] = two_shot_build},
-    [RONDO_ALGORITHM_DIRECT_PACKETS] = {[RONDO_ALL_GATHER] = pairwise_build,
-                                        [RONDO_REDUCE_SCATTER] = direct_reduce_scatter_build},
+    [RONDO_ALGORITHM_DIRECT_PACKETS] =
+        {[RONDO_ALL_GATHER] = pairwise_build, [RONDO_REDUCE_SCATTER] = direct_reduce_scatter_build},
     [RONDO_ALGORITHM_DOUBLE_TREE] = {[RONDO_ALL_REDUCE] = rondo_plan_double_tree_build,
                                      [RONDO_REDUCE] = rondo_plan_double_tree_build,
                                      [RONDO_BROADCAST] = rondo_plan_double_tree_build},
