@@ -326,26 +326,30 @@ static void fan_leader_build(const struct member *m, uint32_t lanes) {
   round_end(m, lanes, second);
 }
 
+// One way of a rank of the line, `up` or down, from and to peers from 0 on: the parents, and then
+// the child if there is one.
+static void line_way_add(const struct member *m, uint32_t lanes, uint32_t parents, bool up) {
+  bool has_child = m->plan->recv.count > parents;
+  int passes = up ? RECV_REDUCE_SEND : RECV_COPY_SEND, ends = up ? SEND : RECV_COPY;
+  uint32_t first = m->plan->op_count, child = has_child ? parents : 0;
+  for (uint32_t lane = 0; lane < lanes; lane++) {
+    uint32_t parent = parents > 1 ? lane : 0;
+    round_add(m, has_child ? passes : ends, 1, lane, up ? parent : child, up ? child : parent);
+  }
+  round_end(m, lanes, first);
+}
+
 // A rank of the line. The first one has all leaders as parents.
 static void fan_line_build(const struct member *m, uint32_t lanes) {
-  bool is_first = m->local == lanes, has_child = m->local + 1 < m->count;
-  uint32_t parents = is_first ? lanes : 1, child = 0;
+  bool is_first = m->local == lanes;
+  uint32_t parents = is_first ? lanes : 1;
   for (uint32_t i = 0; i < parents; i++)
     (void)local_peer(m, is_first ? i : m->local - 1);
-  if (has_child)
-    child = local_peer(m, m->local + 1);
-  uint32_t first = 0;
-  for (int up = 1; up >= 0; up--) {
-    int passes = up ? RECV_REDUCE_SEND : RECV_COPY_SEND, ends = up ? SEND : RECV_COPY;
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-      uint32_t parent = is_first ? lane : 0;
-      round_add(m, has_child ? passes : ends, 1, lane, up ? parent : child, up ? child : parent);
-    }
-    round_end(m, lanes, first);
-    first = m->plan->op_count;
-    if (up)
-      m->plan->first_pass = first;
-  }
+  if (m->local + 1 < m->count)
+    (void)local_peer(m, m->local + 1);
+  line_way_add(m, lanes, parents, true);
+  m->plan->first_pass = m->plan->op_count;
+  line_way_add(m, lanes, parents, false);
 }
 
 void rondo_plan_two_level_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
