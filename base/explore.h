@@ -54,6 +54,7 @@ enum rondo_fault {
   RONDO_FAULT_PARTS_KEPT,         // a run of an all-to-all-v has the parts of the run before
   RONDO_FAULT_CLOSE_UNCOUNTED,    // a link is closed before all that was sent has arrived
   RONDO_FAULT_MIRROR_EARLY,       // a slot is reused while the proxy sends from it
+  RONDO_FAULT_PIECES_EARLY,       // a slot that comes in pieces is visible before the last one
   RONDO_FAULT_LOSS_UNTOLD,        // a lost process is taken for one that has left
   RONDO_FAULT_LINK_SET_ASLEEP,    // sleeping links are not woken by a run
   RONDO_FAULT_CACHE_LOOSE,        // a call takes a registration with another root

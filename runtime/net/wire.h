@@ -13,7 +13,7 @@
 #include "runtime/net/topology.h"
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 16u
+#define RONDO_WIRE_VERSION 17u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u

@@ -63,6 +63,7 @@ struct rondo_proxy_config {
   uint32_t endpoints; // connections to each process, until rondo_proxy_spread changes it; 0: 1
   const struct sockaddr *address; // rondo_carrier_config.address
   int is_manual;                  // tests: no thread; the test makes progress
+  uint32_t piece_bytes;           // tests: the least piece of a slot; 0: the usual one
   // The functions are called by the thread that makes progress, without a lock.
   void *owner;
   // The proxy does not use the link's memory any more, and frees the link when this returns.

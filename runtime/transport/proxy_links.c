@@ -421,6 +421,7 @@ static int link_set_retire(struct rondo_proxy *p, struct rondo_link_set *c) {
     if (link->uncredited)
       LIST_REMOVE(link, listed_uncredited);
     moved = 1;
+    rondo_proxy_arriving_drop(p, link);
     p->config.over(p->config.owner, link, link_is_whole(link));
     link_free(p, link);
   }
@@ -438,8 +439,11 @@ int rondo_proxy_links_retire(struct rondo_proxy *p) {
 }
 
 void rondo_proxy_links_free(struct rondo_proxy *p) {
-  for (uint32_t i = 0; i < p->table_count; i++)
+  for (uint32_t i = 0; i < p->table_count; i++) {
+    if (p->table[i])
+      rondo_proxy_arriving_drop(p, p->table[i]);
     free(p->table[i]);
+  }
   free(p->table);
 }
 

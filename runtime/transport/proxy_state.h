@@ -13,12 +13,17 @@
 #include "runtime/transport/proxy.h"
 #include "runtime/transport/proxy_wire.h"
 
-// A message that is being sent, or a slot whose payload is being received.
+// A message that is being sent, or a payload that is being received. A slot may have several, one
+// for each of its pieces; the first one that is made stands for the slot, until all are over.
 struct rondo_proxy_transfer {
-  struct rondo_proxy_transfer *next;
+  struct rondo_proxy_transfer *next; // idle, or the next piece that is to be sent
   struct rondo_proxy_head head;
   struct rondo_proxy_link *link; // null: no slot
   uint32_t to;
+  uint32_t left; // of the first: pieces of the slot that have not been sent, or have not landed
+  struct rondo_proxy_transfer *first;      // of the slot
+  uint64_t begun;                          // of the first: pieces that have arrived, as bits
+  LIST_ENTRY(rondo_proxy_transfer) listed; // of the first that arrives
 };
 
 // The connector of one block.
@@ -45,6 +50,7 @@ struct rondo_proxy_link {
   uint64_t sent, received; // slots
   uint64_t count;          // incoming: slots in all, once the other side has closed
   uint32_t transfers;      // that use the connectors
+  LIST_HEAD(, rondo_proxy_transfer) arriving; // slots that have not landed whole
   // Incoming: slots whose credit was not sent yet, and the list of such links of the same process.
   uint32_t uncredited;
   LIST_ENTRY(rondo_proxy_link) listed_uncredited;
@@ -181,6 +187,8 @@ int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, 
 // Sends a message without payload. Returns 0 if it cannot be sent now: slots of a process may
 // arrive before its address.
 int rondo_proxy_send_head(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head);
+// Forgets the slots of a link that is over of which pieces are missing.
+void rondo_proxy_arriving_drop(struct rondo_proxy *p, struct rondo_proxy_link *link);
 void rondo_proxy_transfers_free(struct rondo_proxy *p);
 
 #endif // RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H

@@ -68,6 +68,7 @@ static const char *const faults[] = {
     "parts_kept",
     "close_uncounted",
     "mirror_early",
+    "pieces_early",
     "loss_untold",
     "link_set_asleep",
     "cache_loose",

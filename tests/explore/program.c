@@ -128,6 +128,14 @@ static void draw_lending(struct explore_program *p) {
   p->manual.shape.payload_limit = ITEM(&r, limits);
 }
 
+// Over how many connections a process sends to each other one, so that slots come in pieces. From
+// random numbers of its own, too.
+static void draw_endpoints(struct explore_program *p) {
+  static const uint32_t endpoints[] = {1, 1, 2, 3, 4};
+  struct random r = {random_mix(p->seed + 6464)};
+  p->cfg.endpoints = ITEM(&r, endpoints);
+}
+
 static void draw_quantisation(struct random *r, const struct explore_program *p,
                               struct explore_period *d) {
   uint32_t forced = p->manual.shape.algorithms[RONDO_ALL_REDUCE];
@@ -216,6 +224,7 @@ void explore_program_make(struct explore_program *p, uint64_t seed) {
   draw_processes(p);
   draw_algorithms(p);
   draw_lending(p);
+  draw_endpoints(p);
   draw_quantisations(p);
 }
 

@@ -28,13 +28,22 @@ static struct rondo_connector *connector(const struct rondo_hand_link *l, uint32
 
 static int is_outgoing(uint32_t index) { return index % 2 == 1; }
 
-// The slot that a payload has been given lies within its link, and holds it.
+static int overlaps(const struct rondo_hand_pending *p, const uint8_t *at, uint64_t bytes) {
+  return p->to < at + bytes && at < p->to + p->bytes;
+}
+
+// The slot that a payload has been given lies within its link, and holds it. Nothing else lands
+// there.
 static void check_target(const struct rondo_hand_link *l, const struct rondo_proxy_head *head) {
   const struct rondo_hand_pending *p = &hand->landing[hand->landing_count - 1];
   RONDO_FUZZ_CHECK(head->block < RONDO_HAND_BLOCKS && head->bytes <= RONDO_HAND_SLOT_BYTES);
   struct rondo_endpoint end = l->ends[head->block];
   end.sequence = head->sequence;
-  RONDO_FUZZ_CHECK(p->to == rondo_connector_payload(&end, head->bytes));
+  const uint8_t *payload = rondo_connector_payload(&end, head->bytes);
+  RONDO_FUZZ_CHECK(p->to == payload + rondo_proxy_piece_at(head, head->piece));
+  RONDO_FUZZ_CHECK(p->bytes && p->to + p->bytes <= payload + head->bytes);
+  for (uint32_t i = 0; i + 1 < hand->landing_count; i++)
+    RONDO_FUZZ_CHECK(!overlaps(&hand->landing[i], p->to, p->bytes));
   // The block has been through with what was there before.
   RONDO_FUZZ_CHECK(head->sequence - l->ends[head->block].sequence < RONDO_HAND_SLOTS);
 }
@@ -54,7 +63,14 @@ static void arrive(struct rondo_fuzz_input *in) {
     head.credit_sequence = (uint32_t)(int8_t)rondo_fuzz_take(in, 1) / 16;
     head.credit_block = how >> 5 & 1;
   }
-  uint64_t bytes = head.bytes;
+  if (head.type == RONDO_PROXY_DATA && how & 0x10) { // a piece of one of two slots
+    uint8_t which = (uint8_t)rondo_fuzz_take(in, 1);
+    head.last_piece = which / 4 % 4;
+    head.piece = which % 4;
+    head.count = 7;
+    head.bytes = how & 8 ? 150 : 30;
+  }
+  uint64_t bytes = rondo_proxy_payload_bytes(&head);
   size_t size = sizeof head;
   uint32_t spoilt = how & 0x80 ? (uint32_t)rondo_fuzz_take(in, 1) % 4 : 0;
   for (uint32_t i = 0; i < spoilt; i++) {
@@ -67,7 +83,8 @@ static void arrive(struct rondo_fuzz_input *in) {
     else
       bytes += value;
   }
-  int known = size == sizeof head && head.token == hand->token && bytes == head.bytes;
+  int known =
+      size == sizeof head && head.token == hand->token && bytes == rondo_proxy_payload_bytes(&head);
   if (!rondo_hand_arrive(&head, size, bytes))
     return;
   RONDO_FUZZ_CHECK(known && head.type == RONDO_PROXY_DATA);
@@ -112,12 +129,13 @@ static void consume(struct rondo_hand_link *l, uint32_t block) {
   const struct rondo_slot *slot = rondo_connector_try_peek(end);
   if (!slot)
     return;
-  const uint8_t *payload = rondo_slot_payload(end, slot);
+  uint8_t *payload = rondo_connector_payload(end, slot->bytes);
   RONDO_FUZZ_CHECK(!rondo_slot_is_reference(slot) && slot->bytes <= RONDO_HAND_SLOT_BYTES);
   for (uint32_t i = 0; i < slot->bytes; i++)
-    RONDO_FUZZ_CHECK(payload[i] == payload[0] && payload[i]); // it has landed, and whole
+    RONDO_FUZZ_CHECK(payload[i]); // it has landed, and whole
   for (uint32_t i = 0; i < hand->landing_count; i++)
-    RONDO_FUZZ_CHECK(hand->landing[i].to != payload);
+    RONDO_FUZZ_CHECK(!overlaps(&hand->landing[i], payload, slot->bytes));
+  memset(payload, 0, slot->bytes);
   rondo_connector_consume(end);
 }
 

@@ -43,12 +43,13 @@ static int hand_send(struct rondo_carrier *c, const struct rondo_carrier_message
   struct rondo_hand *h = &rondo_hand;
   (void)c;
   must(m->endpoint < RONDO_HAND_ENDPOINTS);
-  if (h->refuses || h->sending_count == RONDO_HAND_PENDING)
+  if ((h->refuses && h->said_count >= h->accepts) || h->sending_count == RONDO_HAND_PENDING)
     return RONDO_ERR_PEER;
   memcpy(&h->said, m->head, sizeof h->said);
   h->said_count++;
   h->said_endpoint = m->endpoint;
-  h->sending[h->sending_count++] = (struct rondo_hand_pending){.ticket = m->ticket};
+  h->sending[h->sending_count++] = (struct rondo_hand_pending){
+      m->ticket, (uint8_t *)(uintptr_t)m->payload, m->bytes, h->said, m->endpoint};
   return RONDO_SUCCESS;
 }
 
@@ -126,6 +127,7 @@ void rondo_hand_open(void) {
                                       .process_count = RONDO_HAND_PROCESSES,
                                       .endpoints = RONDO_HAND_ENDPOINTS,
                                       .is_manual = 1,
+                                      .piece_bytes = RONDO_HAND_PIECE_BYTES,
                                       .over = on_over,
                                       .broken = on_broken,
                                       .on_arrival = on_arrival,
@@ -211,7 +213,8 @@ int rondo_hand_arrive(const void *head, size_t head_bytes, uint64_t bytes) {
     return 0;
   uint8_t *to = h->events->arrive(h->arg, head, head_bytes, bytes, &ticket);
   if (to)
-    h->landing[h->landing_count++] = (struct rondo_hand_pending){ticket, to, bytes};
+    h->landing[h->landing_count++] =
+        (struct rondo_hand_pending){.ticket = ticket, .to = to, .bytes = bytes};
   return to != NULL;
 }
 

@@ -20,6 +20,7 @@
 #define RONDO_HAND_BLOCKS 2u
 #define RONDO_HAND_SLOTS 4u
 #define RONDO_HAND_SLOT_BYTES 192u
+#define RONDO_HAND_PIECE_BYTES 64u // the least piece of a slot
 #define RONDO_HAND_PENDING 64u
 
 // A link of the proxy, with the connectors of its blocks, each in memory of its own size.
@@ -35,8 +36,10 @@ struct rondo_hand_link {
 // A payload that is to land, or a message that is on its way.
 struct rondo_hand_pending {
   void *ticket;
-  uint8_t *to;
+  uint8_t *to; // where it lands, or what is sent
   uint64_t bytes;
+  struct rondo_proxy_head head; // of what is sent
+  uint32_t endpoint;            // ... and over which one
 };
 
 struct rondo_hand {
@@ -53,7 +56,8 @@ struct rondo_hand {
   uint32_t said_endpoint;           // of the last
   uint32_t connected, connected_to; // connections that the proxy has asked for last, and to whom
   uint32_t broken;                  // a bit for each process that was reported to the owner
-  int refuses;                      // the carrier refuses to send
+  int refuses;                      // the carrier refuses to send ...
+  uint32_t accepts;                 // ... after so many messages of all
   int is_unused;                    // no run of any link is outstanding
   struct rondo_link_set link_set;   // of all links
   uint32_t sends_in;                // rounds until all messages are sent; 0: the test decides

@@ -7,6 +7,7 @@
 #include "tests/support/named.h"
 
 #define SMALL 100u
+#define LARGE 192u // comes in a piece for each of RONDO_HAND_ENDPOINTS
 
 static struct rondo_hand *const hand = &rondo_hand;
 
@@ -24,8 +25,16 @@ static struct rondo_proxy_head data(const struct rondo_hand_link *l, uint32_t se
   return head;
 }
 
+static struct rondo_proxy_head piece(const struct rondo_hand_link *l, uint32_t sequence,
+                                     uint8_t number, uint8_t last) {
+  struct rondo_proxy_head head = data(l, sequence, LARGE);
+  head.piece = number;
+  head.last_piece = last;
+  return head;
+}
+
 static int arrive(const struct rondo_proxy_head *head) {
-  return rondo_hand_arrive(head, sizeof *head, head->bytes);
+  return rondo_hand_arrive(head, sizeof *head, rondo_proxy_payload_bytes(head));
 }
 
 static void progress(void) { (void)rondo_proxy_progress(hand->proxy); }
@@ -201,6 +210,188 @@ static void a_credit_that_comes_with_a_slot_counts(void **state) {
   slot.credit_sequence = 1;
   assert_true(arrive(&slot));
   assert_int_equal(out->first->consumed, 1);
+}
+
+// -------------------------------------------------------------------- pieces ---
+
+// One slot at a time is on its way where a collective has one block.
+static void a_large_slot_is_sent_in_a_piece_over_each_endpoint(void **state) {
+  (void)state;
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  struct rondo_proxy_head slot = data(in, 0, 0);
+  uint32_t endpoints = 0;
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  (void)arrive(&slot);
+  rondo_connector_consume(&in->ends[0]);
+  publish(out, LARGE, 1);
+  const uint8_t *payload = (const uint8_t *)out->first + out->first->payload;
+  progress();
+  assert_int_equal(hand->sending_count, RONDO_HAND_ENDPOINTS);
+  for (uint8_t i = 0; i < RONDO_HAND_ENDPOINTS; i++) {
+    const struct rondo_hand_pending *m = &hand->sending[i];
+    assert_ptr_equal(m->to, payload);
+    payload += m->bytes;
+    assert_in_range(m->bytes, RONDO_HAND_PIECE_BYTES - 1, RONDO_HAND_PIECE_BYTES);
+    assert_int_equal(m->head.piece, i);
+    assert_int_equal(m->head.last_piece, RONDO_HAND_ENDPOINTS - 1);
+    assert_int_equal(m->head.bytes, LARGE);
+    assert_int_equal(m->head.sequence, 0);
+    assert_int_equal(m->head.credit_link, i ? 0 : 77); // once
+    endpoints |= 1u << m->endpoint;
+  }
+  assert_ptr_equal(payload, (const uint8_t *)out->first + out->first->payload + LARGE);
+  assert_int_equal(endpoints, (1u << RONDO_HAND_ENDPOINTS) - 1);
+  assert_int_equal(counters().slots_sent, 1);
+}
+
+static void a_slot_is_sent_whole_if_pieces_would_be_small_or_there_is_one_endpoint(void **state) {
+  (void)state;
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  publish(out, 2 * RONDO_HAND_PIECE_BYTES - 1, 1);
+  progress();
+  assert_int_equal(hand->said_count, 1);
+  assert_int_equal(hand->said.last_piece, 0);
+  publish(out, 2 * RONDO_HAND_PIECE_BYTES, 1);
+  progress();
+  assert_int_equal(hand->said_count, 3);
+  (void)rondo_proxy_spread(hand->proxy, 1, 1);
+  publish(out, LARGE, 1);
+  progress();
+  assert_int_equal(hand->said_count, 4);
+  assert_int_equal(hand->said.last_piece, 0);
+}
+
+static void a_slot_is_free_when_all_its_pieces_have_been_sent(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, l->link, 99);
+  publish(l, LARGE, 1);
+  progress();
+  struct rondo_proxy_head credit = rondo_hand_head(l, RONDO_PROXY_CREDIT);
+  credit.sequence = 1;
+  assert_false(arrive(&credit));
+  for (uint32_t left = RONDO_HAND_ENDPOINTS; left > 0; left--) {
+    assert_int_equal(l->first->consumed, 0);
+    rondo_hand_sent(left / 2, RONDO_SUCCESS);
+  }
+  assert_int_equal(l->first->consumed, 1);
+}
+
+static void a_slot_is_shown_when_all_its_pieces_have_landed(void **state) {
+  (void)state;
+  static const uint8_t order[] = {2, 0, 1};
+  static const uint8_t landing[] = {1, 1, 0}; // of what is to land: each takes the last one's place
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, UINT32_MAX);
+  for (uint32_t i = 0; i < 3; i++) {
+    struct rondo_proxy_head head = piece(l, UINT32_MAX, order[i], 2);
+    head.count = 5;
+    assert_true(arrive(&head));
+    struct rondo_proxy_head next = piece(l, 0, order[i], 2);
+    if (i < 2)
+      assert_true(arrive(&next)); // of another slot, which stays incomplete
+  }
+  while (hand->landing_count) {
+    assert_null(peek(l));
+    uint32_t at =
+        hand->landing_count > 3 ? hand->landing_count - 2 : landing[3 - hand->landing_count];
+    const uint8_t *to = hand->landing[at].to;
+    uint8_t *first = (uint8_t *)l->first + l->first->payload;
+    uint8_t value = (uint8_t)(to < first + RONDO_HAND_SLOT_BYTES ? 100 : 1);
+    rondo_hand_land(at, value, RONDO_SUCCESS);
+  }
+  const struct rondo_slot *slot = peek(l);
+  assert_non_null(slot);
+  assert_int_equal(slot->bytes, LARGE);
+  assert_true(rondo_slot_word(slot) == 5);
+  for (uint32_t i = 0; i < LARGE; i++)
+    assert_int_equal(((const uint8_t *)rondo_slot_payload(&l->ends[0], slot))[i], 1);
+  rondo_connector_consume(&l->ends[0]);
+  assert_null(peek(l));
+  assert_int_equal(counters().slots_received, 1);
+  assert_int_equal(hand->broken, 0);
+}
+
+static void a_link_ends_with_the_last_piece_of_its_last_slot(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head close = rondo_hand_head(l, RONDO_PROXY_CLOSE);
+  close.count = 1;
+  for (uint8_t i = 0; i < 2; i++) {
+    struct rondo_proxy_head head = piece(l, 0, i, 1);
+    assert_true(arrive(&head));
+    rondo_hand_land(0, 1, RONDO_SUCCESS);
+    assert_true(i || !arrive(&close));
+    progress();
+    assert_true(i ? !l->link : l->link != NULL);
+  }
+  assert_true(l->is_whole);
+}
+
+static void a_consumer_that_closes_waits_for_no_missing_piece(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head head = piece(l, 0, 0, 2);
+  struct rondo_proxy_head second = piece(l, 0, 1, 2);
+  assert_true(arrive(&head));
+  assert_true(arrive(&second));
+  rondo_hand_land(0, 1, RONDO_SUCCESS);
+  rondo_proxy_link_close(hand->proxy, l->link);
+  progress();
+  assert_non_null(l->link); // a piece of it is being written
+  rondo_hand_land(0, 1, RONDO_SUCCESS);
+  progress();
+  assert_null(l->link);
+  head = piece(l, 0, 2, 2);
+  assert_false(arrive(&head));
+  assert_int_equal(hand->broken, 0);
+}
+
+static void a_slot_of_which_a_piece_is_lost_is_not_shown(void **state) {
+  (void)state;
+  for (uint32_t lost = 0; lost < 3; lost++) {
+    struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+    for (uint8_t i = 0; i < 3; i++) {
+      struct rondo_proxy_head head = piece(l, 0, i, 2);
+      assert_true(arrive(&head));
+    }
+    for (uint32_t i = 0; i < 3; i++)
+      rondo_hand_land(0, 1, i == lost ? RONDO_ERR_PEER : RONDO_SUCCESS);
+    progress();
+    assert_null(peek(l));
+    assert_int_equal(hand->broken, 1u << 1);
+    rondo_proxy_lose(hand->proxy, 1);
+    progress();
+    assert_null(l->link);
+    assert_false(l->is_whole);
+    rondo_hand_close();
+    rondo_hand_open();
+  }
+}
+
+// The memory of a slot is not touched after the link is over, and is free once no piece is sent.
+static void a_piece_that_cannot_be_sent_is_reported(void **state) {
+  (void)state;
+  for (uint32_t accepts = 0; accepts < RONDO_HAND_ENDPOINTS; accepts++) {
+    struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
+    rondo_proxy_link_bind(hand->proxy, l->link, 99);
+    publish(l, LARGE, 1);
+    hand->refuses = 1;
+    hand->accepts = accepts;
+    progress();
+    assert_int_equal(hand->broken, 1u << 1);
+    assert_int_equal(hand->sending_count, accepts);
+    rondo_proxy_lose(hand->proxy, 1);
+    progress();
+    assert_true(accepts ? l->link != NULL : !l->link);
+    while (hand->sending_count)
+      rondo_hand_sent(0, RONDO_ERR_PEER);
+    progress();
+    assert_null(l->link);
+    rondo_hand_close();
+    rondo_hand_open();
+  }
 }
 
 // ---------------------------------------------------------------- link sets ---
@@ -531,6 +722,34 @@ static void a_slot_that_comes_twice_before_it_has_landed_ends_it_too(void **stat
   expect_break(&slot);
 }
 
+static void a_piece_that_cannot_be_ends_the_connection(void **state) {
+  (void)state;
+  for (uint32_t how = 0; how < 9; how++) {
+    struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+    struct rondo_proxy_head head = piece(l, 0, 1, 2);
+    assert_true(arrive(&head));
+    if (how == 0)
+      rondo_hand_land(0, 1, RONDO_SUCCESS); // comes twice, after and before it has landed
+    head.piece = how < 2 ? 1 : 0;
+    head.bytes -= how == 2;      // of a slot of another size
+    head.count += how == 3;      // ... with another word
+    head.last_piece -= how == 4; // ... of fewer pieces
+    if (how == 5)
+      head.last_piece = 0; // ... that comes whole
+    head.sequence += how > 5;
+    if (how == 6)
+      head.piece = 3; // after the last one
+    else if (how == 7)
+      head.bytes = 2; // fewer bytes than pieces
+    else if (how == 8)
+      head.last_piece = RONDO_PROXY_PIECES;
+    expect_break(&head);
+    assert_null(peek(l));
+    rondo_hand_close();
+    rondo_hand_open();
+  }
+}
+
 static void a_slot_without_credit_ends_the_connection(void **state) {
   (void)state;
   struct rondo_proxy_head slot = data(rondo_hand_link(1, 0, 0), RONDO_HAND_SLOTS, SMALL);
@@ -709,6 +928,14 @@ int main(void) {
       TEST(credits_of_small_slots_share_a_message),
       TEST(a_credit_goes_with_the_next_slot),
       TEST(a_credit_that_comes_with_a_slot_counts),
+      TEST(a_large_slot_is_sent_in_a_piece_over_each_endpoint),
+      TEST(a_slot_is_sent_whole_if_pieces_would_be_small_or_there_is_one_endpoint),
+      TEST(a_slot_is_free_when_all_its_pieces_have_been_sent),
+      TEST(a_slot_is_shown_when_all_its_pieces_have_landed),
+      TEST(a_link_ends_with_the_last_piece_of_its_last_slot),
+      TEST(a_consumer_that_closes_waits_for_no_missing_piece),
+      TEST(a_slot_of_which_a_piece_is_lost_is_not_shown),
+      TEST(a_piece_that_cannot_be_sent_is_reported),
       TEST(links_without_runs_are_not_looked_at_until_one_is_submitted),
       TEST(links_do_not_sleep_while_anything_is_to_be_done),
       TEST(a_message_wakes_the_link_that_it_is_for),
@@ -730,6 +957,7 @@ int main(void) {
       TEST(a_message_from_no_process_of_the_job_is_refused),
       TEST(a_slot_that_comes_twice_ends_the_connection),
       TEST(a_slot_that_comes_twice_before_it_has_landed_ends_it_too),
+      TEST(a_piece_that_cannot_be_ends_the_connection),
       TEST(a_slot_without_credit_ends_the_connection),
       TEST(an_oversized_slot_ends_the_connection),
       TEST(a_slot_with_a_false_credit_ends_the_connection),
