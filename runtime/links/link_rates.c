@@ -16,7 +16,7 @@
 #define MOST_BYTES (UINT64_C(4) << 20)
 #define TRIAL_NS UINT64_C(20000000) // that the data of a trial take, if they are at most MOST_BYTES
 #define SECOND_NS UINT64_C(1000000000)
-#define SPREAD_BYTES (UINT64_C(1) << 20) // at least: so many fill the slots of a connector
+#define SPREAD_BYTES (UINT64_C(256) << 10) // at least: a slot that has a piece for each connection
 
 static_assert(1u << (RONDO_SPREADS - 1) == RONDO_MAX_ENDPOINTS,
               "all numbers of connections are tried");
@@ -125,14 +125,14 @@ static void firsts_find(const struct measuring *m) {
 
 // Tries numbers of connections both ways: 1 and 4, then 2, 8 and 16, unless 4 are less than a tenth
 // faster than 1 in both directions. Not 2 first: two connections may share what is to be shared
-// out. `rates` gets the rates of the received bytes, 0 for what was not tried.
+// out. `rates` gets the rates of the received bytes, 0 for what was not tried; `rates[0]` has that
+// of 1 connection if it is known.
 static int spreads_try(const struct measuring *m, uint32_t partner, uint64_t bytes,
                        uint64_t recv_bytes, uint64_t rates[RONDO_SPREADS]) {
   static const uint8_t order[RONDO_SPREADS] = {0, 2, 1, 3, 4};
   uint64_t heard = 0;
   int status = RONDO_SUCCESS;
-  memset(rates, 0, RONDO_SPREADS * sizeof *rates);
-  for (uint32_t i = 0; i < RONDO_SPREADS && status == RONDO_SUCCESS; i++) {
+  for (uint32_t i = rates[0] != 0; i < RONDO_SPREADS && status == RONDO_SUCCESS; i++) {
     (void)member_spread(m, partner, 1u << order[i]);
     status = pair_try(m, partner, bytes, recv_bytes, &rates[order[i]]);
     bool goes_on = i != 1 || rondo_spread_goes_on(rates);
@@ -166,12 +166,14 @@ static int pair_spread(const struct measuring *m, uint32_t partner, uint64_t byt
   uint32_t before = member_spread(m, partner, 0);
   bool is_due = before && m->first[m->self] == m->self && m->first[partner] == partner &&
                 rondo_spread_is_due(m->rates[at]);
-  uint64_t rates[RONDO_SPREADS];
+  uint64_t rates[RONDO_SPREADS] = {0};
   uint64_t heard = 0;
   int status = pair_tell(m, partner, (uint64_t)before << 1 | is_due, &heard);
   m->spreads[at] = heard >> 1;
   if (status != RONDO_SUCCESS || !is_due || !(heard & 1))
     return status;
+  if (before == 1 && heard >> 1 == 1 && bytes >= SPREAD_BYTES && recv_bytes >= SPREAD_BYTES)
+    rates[0] = m->rates[at]; // both have just measured it
   status = spreads_try(m, partner, bytes > SPREAD_BYTES ? bytes : SPREAD_BYTES,
                        recv_bytes > SPREAD_BYTES ? recv_bytes : SPREAD_BYTES, rates);
   if (status == RONDO_SUCCESS)
