@@ -302,6 +302,20 @@ RONDO_FN void rondo_mover_copy_shifted(struct rondo_threads t, const struct rond
     rondo_mover_put(m, at, rondo_vector_load_any(m->local + at));
 }
 
+// Reduces the vectors of half a tile, from vector `least` on, and leaves the results in `n` too.
+RONDO_FN void rondo_tile_reduce_half(const struct rondo_mover_op *op, uint64_t dst, uint64_t local,
+                                     uint64_t incoming, struct rondo_vector *n, uint32_t least) {
+  struct rondo_vector l[RONDO_REDUCE_VECTORS];
+  RONDO_UNROLL for (uint32_t i = 0; i < RONDO_REDUCE_VECTORS; i++) {
+    n[least + i] = rondo_tile_load(incoming, least + i);
+    l[i] = rondo_tile_load(local, least + i);
+  }
+  RONDO_UNROLL for (uint32_t i = 0; i < RONDO_REDUCE_VECTORS; i++) {
+    n[least + i] = rondo_vector_compute(op, n[least + i], l[i]);
+    rondo_tile_store(dst, least + i, n[least + i]);
+  }
+}
+
 // Reduces vectors whose sources have the alignment of the destination. `op` holds compile-time
 // constants for each case that has a loop of its own.
 RONDO_FN void rondo_mover_reduce_fast(struct rondo_threads t, const struct rondo_mover_command *m,
@@ -316,18 +330,8 @@ RONDO_FN void rondo_mover_reduce_fast(struct rondo_threads t, const struct rondo
     for (; dst < end; dst += tiles.step, local += tiles.step, incoming += tiles.step) {
       // In two halves: all vectors of both operands are more than the registers hold.
       struct rondo_vector n[RONDO_TILE_VECTORS];
-      RONDO_UNROLL for (uint32_t half = 0; half < 2; half++) {
-        const uint32_t least = half * RONDO_REDUCE_VECTORS;
-        struct rondo_vector l[RONDO_REDUCE_VECTORS];
-        RONDO_UNROLL for (uint32_t i = 0; i < RONDO_REDUCE_VECTORS; i++) {
-          n[least + i] = rondo_tile_load(incoming, least + i);
-          l[i] = rondo_tile_load(local, least + i);
-        }
-        RONDO_UNROLL for (uint32_t i = 0; i < RONDO_REDUCE_VECTORS; i++) {
-          n[least + i] = rondo_vector_compute(op, n[least + i], l[i]);
-          rondo_tile_store(dst, least + i, n[least + i]);
-        }
-      }
+      rondo_tile_reduce_half(op, dst, local, incoming, n, 0);
+      rondo_tile_reduce_half(op, dst, local, incoming, n, RONDO_REDUCE_VECTORS);
       rondo_tile_put_second(m, dst, n);
     }
   }

@@ -251,6 +251,16 @@ static bool time_set(struct rondo_schedule_job *job, const char *name, const cha
   return false;
 }
 
+static bool kind_set(struct rondo_schedule_job *job, const char *value,
+                     struct rondo_sim_error *error) {
+  return rondo_schedule_kind_read(value, &job->basic.kind) ||
+         rondo_sim_refuse(
+             error,
+             "op: \"%s\" is not one of all_reduce, all_gather, reduce_scatter, reduce, "
+             "broadcast, send_recv, all_to_all, all_to_all_v, gather, scatter, barrier",
+             value);
+}
+
 // Sets an option that has neither a number nor a time. Returns false if it is none of these; `ok`:
 // whether the value was taken, else `error` says why not.
 static bool word_option_set(struct rondo_schedule_job *job, const char *name, const char *value,
@@ -261,12 +271,7 @@ static bool word_option_set(struct rondo_schedule_job *job, const char *name, co
       "replay,chakra";
   switch (rondo_sim_list_find(names, name)) {
   case 0:
-    *ok = rondo_schedule_kind_read(value, &job->basic.kind) ||
-          rondo_sim_refuse(error,
-                           "op: \"%s\" is not one of all_reduce, all_gather, reduce_scatter, "
-                           "reduce, broadcast, send_recv, all_to_all, all_to_all_v, gather, "
-                           "scatter, barrier",
-                           value);
+    *ok = kind_set(job, value, error);
     return true;
   case 1:
     *ok = text_set(job->algorithm, sizeof job->algorithm, name, value, error);
