@@ -30,6 +30,7 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define MS_NS UINT64_C(1000000)
 #define STORY_SECONDS 60u // of this machine's time, for one seed
+#define PROGRESS_SECONDS 30.0
 #define HANG_NS (60 * SECOND_NS)
 #define PUT_OUT_NS (30 * SECOND_NS)
 #define LOST_NS (SECOND_NS / 5) // until a job that nobody is in any more begins anew
@@ -469,25 +470,35 @@ static double seconds(void) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+static const char *mode_name(void) { return story.is_lively ? "liveness" : "safety"; }
+
+static void tally_print(FILE *to, uint64_t seeds, double took) {
+  fprintf(
+      to,
+      "%s: %llu seeds, %llu events, %llu runs (%llu of fewer), %llu states, %llu votes; %.1f s\n",
+      mode_name(), (unsigned long long)seeds, (unsigned long long)tally->events,
+      (unsigned long long)tally->runs, (unsigned long long)tally->fewer,
+      (unsigned long long)tally->syncs, (unsigned long long)tally->votes, took);
+}
+
 static int run_seeds(uint64_t first, uint64_t count, uint64_t most_events) {
   double begun = seconds();
+  double told = begun;
   uint64_t seed = first;
   char finding[512] = "";
   for (; seed < first + count && tally->events < most_events; seed++) {
+    if (seconds() > told + PROGRESS_SECONDS) {
+      told = seconds();
+      tally_print(stderr, seed - first, told - begun);
+    }
     if (!seed_fails(seed, finding, sizeof finding))
       continue;
-    const char *mode = story.is_lively ? "liveness" : "safety";
     printf("%s, seed %llu: %sreplay: test_elastic_seeds --mode %s --first %llu --seeds 1 --trace\n",
-           mode, (unsigned long long)seed, finding, mode, (unsigned long long)seed);
+           mode_name(), (unsigned long long)seed, finding, mode_name(), (unsigned long long)seed);
     return !expected ||
            !(strstr(finding, expected[0]) || (expected[1] && strstr(finding, expected[1])));
   }
-  printf(
-      "%s: %llu seeds, %llu events, %llu runs (%llu of fewer), %llu states, %llu votes; %.1f s\n",
-      story.is_lively ? "liveness" : "safety", (unsigned long long)(seed - first),
-      (unsigned long long)tally->events, (unsigned long long)tally->runs,
-      (unsigned long long)tally->fewer, (unsigned long long)tally->syncs,
-      (unsigned long long)tally->votes, seconds() - begun);
+  tally_print(stdout, seed - first, seconds() - begun);
   return expected != NULL;
 }
 
