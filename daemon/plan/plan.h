@@ -195,13 +195,18 @@ struct rondo_plan_connector {
   uint32_t from, to;
 };
 
-// Connector `index`, below rondo_plan_connector_count, of the rank at `position`.
+// The peer at the other end of connector `index`, below rondo_plan_connector_count.
+static inline uint32_t rondo_plan_connector_peer(const struct rondo_plan *plan, uint32_t index) {
+  return index < plan->send.count ? rondo_plan_peer(plan, &plan->send, index)
+                                  : rondo_plan_peer(plan, &plan->recv, index - plan->send.count);
+}
+
+// Both ends of that connector, of the rank at `position`.
 static inline struct rondo_plan_connector
 rondo_plan_connector_at(const struct rondo_plan *plan, uint32_t position, uint32_t index) {
-  if (index < plan->send.count)
-    return (struct rondo_plan_connector){position, rondo_plan_peer(plan, &plan->send, index)};
-  uint32_t from = rondo_plan_peer(plan, &plan->recv, index - plan->send.count);
-  return (struct rondo_plan_connector){from, position};
+  uint32_t peer = rondo_plan_connector_peer(plan, index);
+  return index < plan->send.count ? (struct rondo_plan_connector){position, peer}
+                                  : (struct rondo_plan_connector){peer, position};
 }
 
 #endif // RONDO_DAEMON_PLAN_PLAN_H

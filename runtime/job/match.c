@@ -293,10 +293,7 @@ static uint32_t registration_place_count(const struct rondo_registration *r) {
 }
 
 static uint32_t registration_place(const struct rondo_registration *r, uint32_t i) {
-  if (i == 0)
-    return r->position;
-  const struct rondo_plan_connector at = rondo_plan_connector_at(r->plan, r->position, i - 1);
-  return at.from == r->position ? at.to : at.from;
+  return i == 0 ? r->position : rondo_plan_connector_peer(r->plan, i - 1);
 }
 
 // Makes them known to the communicator, and where they are. Returns RONDO_SUCCESS or

@@ -25,12 +25,10 @@ struct visit {
 
 // Calls once for each process that has a peer of the plan.
 static void processes_visit(const struct visit *v) {
-  uint32_t own = v->r->position;
   v->job->mark++;
   for (uint32_t i = 0; i < rondo_plan_connector_count(v->r->plan); i++) {
-    const struct rondo_plan_connector at = rondo_plan_connector_at(v->r->plan, own, i);
-    uint32_t process =
-        rondo_processes_where(v->job, v->r->members[at.from == own ? at.to : at.from]);
+    uint32_t rank = v->r->members[rondo_plan_connector_peer(v->r->plan, i)];
+    uint32_t process = rondo_processes_where(v->job, rank);
     if (process >= v->job->process_count || v->job->processes[process].mark == v->job->mark)
       continue;
     v->job->processes[process].mark = v->job->mark;

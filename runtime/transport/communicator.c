@@ -230,10 +230,8 @@ int rondo_communicator_admit(struct rondo_communicator *comm, uint32_t position,
                              const struct rondo_plan *plan) {
   int status = member_add(comm, position);
   uint32_t count = plan ? rondo_plan_connector_count(plan) : 0;
-  for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++) {
-    const struct rondo_plan_connector at = rondo_plan_connector_at(plan, position, i);
-    status = member_add(comm, at.from == position ? at.to : at.from);
-  }
+  for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
+    status = member_add(comm, rondo_plan_connector_peer(plan, i));
   return status;
 }
 
