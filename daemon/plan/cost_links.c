@@ -127,8 +127,9 @@ static double leader_wait_ns(const struct net *x, uint32_t children) {
                      queue_ns(x, &x->inside, x->bytes, x->chunks - x->slots - 1));
 }
 
-// Such a loop, of which the leader is between machines for `between`, or what the ranks of the
-// machine take for it if that is longer: in a tree those of the leader, else those of the line.
+// The time of such a loop. It is the longer one of two: what the leader takes, with `between` for
+// the way between machines; and what the ranks inside the machine take. In a tree the leader is the
+// busiest of these, else a rank of the line.
 static double pass_ns(const struct net *x, bool is_tree, double between) {
   double busy = busy_ns(&x->inside, x->bytes);
   double turn = hop_ns(&x->inside, x->bytes) + (double)x->inside.latency_ns;

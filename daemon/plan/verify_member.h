@@ -102,7 +102,7 @@ void rondo_verify_member_fini(struct rondo_verify_member *me);
 enum rondo_verify_result rondo_verify_member_step(const struct rondo_verify_machine *m,
                                                   uint32_t rank);
 
-// Of ranks none of which can step: true if the rank has ended. Else the report says for what it
+// Called when no rank can step. True if this rank has ended; else the report says for what it
 // waits.
 bool rondo_verify_member_end_check(const struct rondo_verify_machine *m, uint32_t rank);
 

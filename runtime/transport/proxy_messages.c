@@ -202,7 +202,7 @@ static void head_refuse(struct rondo_proxy *p, const struct rondo_proxy_head *he
   rondo_proxy_break(p, head->from, "it sent a message that no proxy sends");
 }
 
-// The transfer that stands for a slot, pieces of which have arrived. Null: none has.
+// The transfer that stands for the slot of the message. Null: no piece of it has arrived yet.
 static struct rondo_proxy_transfer *arriving_find(const struct rondo_proxy_link *link,
                                                   const struct rondo_proxy_head *head) {
   struct rondo_proxy_transfer *f = NULL;

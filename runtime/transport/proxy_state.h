@@ -187,7 +187,7 @@ int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, 
 // Sends a message without payload. Returns 0 if it cannot be sent now: slots of a process may
 // arrive before its address.
 int rondo_proxy_send_head(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head);
-// Forgets the slots of a link that is over of which pieces are missing.
+// Forgets the slots that have not arrived whole, when their link is over.
 void rondo_proxy_arriving_drop(struct rondo_proxy *p, struct rondo_proxy_link *link);
 void rondo_proxy_transfers_free(struct rondo_proxy *p);
 
